@@ -1,0 +1,38 @@
+# Everything a new machine needs, with only Python and make on it.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: help setup lint test bench clean
+help:
+	@echo "make test    set up $(VENV), then run every test"
+	@echo "make lint    ruff, pyrefly and the import contracts"
+	@echo "make bench   speed and memory beside PyPI's VN-transformer, as a table"
+	@echo "make clean   remove $(VENV) and all caches"
+
+setup: $(READY)
+# torch first and pinned: a range would pull the newest build with gigabytes of CUDA packages.
+$(READY): pyproject.toml constraints.txt src/vnt/version.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyrefly check
+	$(BIN)/lint-imports
+
+# Twice: shapes in signatures are checked by jaxtyping + beartype, whose import hook torch.compile cannot trace.
+test: $(READY)
+	$(BIN)/pytest -n 2 --jaxtyping-packages=vnt,beartype.beartype --ignore=tests/compiled
+	$(BIN)/pytest -n 2 tests/compiled
+
+bench: $(READY)
+	$(BIN)/python -m vnt.bench
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+	find . -name __pycache__ -prune -exec rm -rf {} +

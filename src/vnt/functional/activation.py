@@ -1,0 +1,36 @@
+"""VN-ReLU (appendix C.5, after Deng et al. 2021)."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from vnt.functional.linear import linear
+from vnt.functional.precision import at_least_float32
+
+
+def relu(
+    V: Float[Tensor, "*tokens C S"],
+    W: Float[Tensor, "C_out C"],
+    U: Float[Tensor, "C_dir C"],
+    *,
+    negative_slope: float = 0.0,
+    eps: float = 1e-12,
+) -> Float[Tensor, "*tokens C_out S"]:
+    """VN-ReLU(V; W, U): features q = W V, directions k = U V, and the part of q that points against k taken away.
+
+    U has as many rows as W, or one: a direction that all channels share.
+    """
+    return rectify(linear(V, W), linear(V, U), negative_slope=negative_slope, eps=eps)
+
+
+def rectify(
+    q: Float[Tensor, "*tokens C S"], k: Float[Tensor, "*tokens D S"], *, negative_slope: float, eps: float
+) -> Float[Tensor, "*tokens C S"]:
+    """q where ⟨q, k⟩ ≥ 0, and its projection onto the plane normal to k otherwise.
+
+    q^(c) − (1 − negative_slope) · min(⟨q, k⟩, 0) / (|k|² + eps) · k^(c); slope 0 and eps 0 are the paper's formula.
+    """
+    dtype = q.dtype
+    q, k = at_least_float32(q), at_least_float32(k)
+    along = (q * k).sum(-1, keepdim=True).clamp(max=0) / (k.square().sum(-1, keepdim=True) + eps)
+    return torch.addcmul(q, along, k, value=negative_slope - 1).to(dtype)

@@ -1,0 +1,66 @@
+"""VN-LayerNorm (section 4.3, eq. f_LayerNorm), VN-BatchNorm (Deng et al. 2021) and VN-RMSNorm (ours).
+
+The first two split a vector into direction and length, normalise the lengths, and put them together again. That is
+the paper's way, and it is ill-conditioned: a vector of length 1e-4 comes out as long as any other, and its rounding
+error with it. VN-RMSNorm divides all channels of a token by one number, so short vectors stay short.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from vnt.functional.precision import at_least_float32
+
+
+def lengths(V: Float[Tensor, "*tokens C S"], eps: float) -> Float[Tensor, "*tokens C"]:
+    """√(|V^(c)|² + eps) of each channel, in float32 or better; eps > 0 keeps the gradient finite at zero."""
+    return (at_least_float32(V).square().sum(-1) + eps).sqrt()
+
+
+def layer_norm(
+    V: Float[Tensor, "*tokens C S"], gain: Float[Tensor, "C"], shift: Float[Tensor, "C"], *, eps: float = 1e-12
+) -> Float[Tensor, "*tokens C S"]:
+    """VN-LayerNorm: V^(c) / |V^(c)| · LayerNorm(|V^(1)|, ..., |V^(C)|)^(c)."""
+    length = lengths(V, eps)
+    normal = F.layer_norm(length, length.shape[-1:], gain, shift, eps)
+    return (V * (normal / length)[..., None]).to(V.dtype)
+
+
+def batch_statistics(
+    V: Float[Tensor, "*tokens C S"], mask: Bool[Tensor, "*tokens"] | None = None, *, eps: float = 1e-12
+) -> tuple[Float[Tensor, "C"], Float[Tensor, "C"], Tensor]:
+    """Mean and (biased) variance of each channel's length over all tokens that exist, and how many those are."""
+    length = lengths(V, eps).flatten(0, -2) if V.ndim > 2 else lengths(V, eps)[None]
+    if mask is None:
+        count = torch.tensor(length.shape[0], device=V.device)
+        mean = length.mean(0)
+        return mean, (length - mean).square().mean(0), count
+    kept = mask.reshape(-1, 1)
+    count = kept.sum()
+    length = torch.where(kept, length, 0)
+    mean = length.sum(0) / count
+    return mean, torch.where(kept, length - mean, 0).square().sum(0) / count, count
+
+
+def batch_norm(
+    V: Float[Tensor, "*tokens C S"],
+    mean: Float[Tensor, "C"],
+    variance: Float[Tensor, "C"],
+    gain: Float[Tensor, "C"],
+    shift: Float[Tensor, "C"],
+    *,
+    eps: float = 1e-12,
+) -> Float[Tensor, "*tokens C S"]:
+    """VN-BatchNorm: V^(c) / |V^(c)| · BatchNorm(|V^(c)|), given the statistics of the lengths."""
+    length = lengths(V, eps)
+    normal = (length - mean) * torch.rsqrt(variance + eps) * gain + shift
+    return (V * (normal / length)[..., None]).to(V.dtype)
+
+
+def rms_norm(
+    V: Float[Tensor, "*tokens C S"], gain: Float[Tensor, "C"], *, eps: float = 1e-6
+) -> Float[Tensor, "*tokens C S"]:
+    """VN-RMSNorm: gain^(c) · V^(c) / √(mean over channels of |V^(c)|² + eps)."""
+    mean_square = at_least_float32(V).square().sum((-2, -1), keepdim=True) / V.shape[-2]
+    return (V * torch.rsqrt(mean_square + eps) * gain[:, None]).to(V.dtype)

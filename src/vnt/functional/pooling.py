@@ -1,0 +1,45 @@
+"""From many tokens to one, or to a few: mean, max (Deng et al. 2021) and VN-MeanProject (section 6)."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from vnt.functional.linear import linear
+from vnt.functional.precision import at_least_float32
+from vnt.geometry.masking import align, masked_max, masked_mean
+
+
+def mean_pool(
+    V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | None = None
+) -> Float[Tensor, "*batch C S"]:
+    """(1/N) Σₙ V^(n) over the tokens that exist."""
+    return masked_mean(V, mask, -3)
+
+
+def max_pool(
+    V: Float[Tensor, "*batch N C S"],
+    W: Float[Tensor, "C C"],
+    mask: Bool[Tensor, "*batch N"] | None = None,
+    *,
+    tie_tolerance: float,
+) -> Float[Tensor, "*batch C S"]:
+    """For each channel the vector V^(n,c) that reaches farthest along its own direction k^(n,c) = (W V^(n))^(c).
+
+    Tokens whose score ⟨V^(n,c), k^(n,c)⟩ equals the largest, within ``tie_tolerance`` of it, are averaged: the points
+    that a symmetry of the cloud swaps always tie, and picking one of them would break that symmetry.
+    """
+    score = (at_least_float32(V) * at_least_float32(linear(V, W))).sum(-1)  # (..., N, C)
+    best = masked_max(score, mask, -2)[..., None, :]
+    winners = score >= best - tie_tolerance * best.abs()
+    if mask is not None:
+        winners = winners & align(mask, winners)
+    weight = winners / winners.sum(-2, keepdim=True)
+    return torch.where(winners[..., None], weight[..., None] * V, 0).sum(-3).to(V.dtype)
+
+
+def mean_project(
+    V: Float[Tensor, "*batch N C S"], W: Float[Tensor, "M C_out C"], mask: Bool[Tensor, "*batch N"] | None = None
+) -> Float[Tensor, "*batch M C_out S"]:
+    """VN-MeanProject(V)^(m) = W^(m) [(1/N) Σₙ V^(n)]: equivariant, and blind to the order of the points."""
+    M, C_out, _ = W.shape
+    return linear(mean_pool(V, mask), W.flatten(0, 1)).unflatten(-2, (M, C_out))

@@ -1,0 +1,24 @@
+"""What "rotate" means: rotations, group actions, centring, neighbours, masks. No learning."""
+
+from vnt.geometry.actions import permute, rotate, translate
+from vnt.geometry.centering import Centering, center, geometric_median, rms_radius
+from vnt.geometry.masking import masked_max, masked_mean
+from vnt.geometry.neighbors import nearest_neighbors
+from vnt.geometry.rotations import random_orthogonal, random_rotation, rotation_about, rotation_in_plane
+
+__all__ = [
+    "Centering",
+    "center",
+    "geometric_median",
+    "masked_max",
+    "masked_mean",
+    "nearest_neighbors",
+    "permute",
+    "random_orthogonal",
+    "random_rotation",
+    "rms_radius",
+    "rotate",
+    "rotation_about",
+    "rotation_in_plane",
+    "translate",
+]

@@ -1,0 +1,93 @@
+"""VN-MultiHeadAttn as a module."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from vnt import functional
+from vnt.checks import require_channels, require_mask, require_spatial_dim
+from vnt.layers.initialization import require_positive
+from vnt.layers.linear import VNLinear
+
+
+class VNMultiheadAttention(nn.Module):
+    r"""H attentions between sets of tokens, by Frobenius inner products (section 4.2, eq. f_MHA, Proposition 2).
+
+    $$\text{VN-MultiHeadAttn}(Q, K, Z) = W^O \bigl[\text{VN-Attn}(W_h^Q Q, W_h^K K, W_h^Z Z)\bigr]_{h=1}^H, \qquad
+      \text{VN-Attn}(Q, K, Z)^{(m)} = \sum_n \operatorname{softmax}_n\Bigl(
+      \tfrac{\langle Q^{(m)}, K^{(n)} \rangle_F}{\sqrt{S P}}\Bigr) Z^{(n)}$$
+
+    with $W_h^Q, W_h^K \in \mathbb{R}^{P \times C}$, $W_h^Z \in \mathbb{R}^{P \times C'}$,
+    $W^O \in \mathbb{R}^{C' \times HP}$ and $HP = C'$.
+
+    Args:
+        channels: C, of Q and K.
+        num_heads: H; divides C'.
+        value_channels: C', of Z and of the result; C where not given.
+        bias_epsilon: ε of the four projections.
+        spatial_dim: S.
+
+    Shape:
+        Q (..., M, C, S), K (..., N, C, S), Z (..., N, C', S), mask (..., N) over the keys -> (..., M, C', S)
+
+    Differences from the paper: the scale is 1/√(S·P), which is the paper's 1/√(3P) at S = 3.
+
+    >>> attention = VNMultiheadAttention(8, num_heads=2)
+    >>> V = torch.randn(2, 100, 8, 3)
+    >>> attention(V, V, V).shape
+    torch.Size([2, 100, 8, 3])
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        num_heads: int,
+        *,
+        value_channels: int | None = None,
+        bias_epsilon: float = 0.0,
+        spatial_dim: int = 3,
+    ):
+        super().__init__()
+        value_channels = channels if value_channels is None else value_channels
+        require_positive(channels=channels, num_heads=num_heads, value_channels=value_channels)
+        if value_channels % num_heads:
+            raise ValueError(f"num_heads must divide the {value_channels} channels of the values, got {num_heads}")
+        self.channels, self.value_channels = channels, value_channels
+        self.num_heads, self.bias_epsilon, self.spatial_dim = num_heads, bias_epsilon, spatial_dim
+
+        def project(in_channels: int) -> VNLinear:
+            return VNLinear(in_channels, value_channels, bias_epsilon=bias_epsilon, spatial_dim=spatial_dim)
+
+        self.query = project(channels)  # W^Q, all heads
+        self.key = project(channels)  # W^K
+        self.value = project(value_channels)  # W^Z
+        self.output = project(value_channels)  # W^O
+
+    def forward(
+        self,
+        Q: Float[Tensor, "*batch M C S"],
+        K: Float[Tensor, "*batch N C S"],
+        Z: Float[Tensor, "*batch N D S"],
+        mask: Bool[Tensor, "*batch N"] | None = None,
+    ) -> Float[Tensor, "*batch M D S"]:
+        for x, channels in ((Q, self.channels), (K, self.channels), (Z, self.value_channels)):
+            require_channels(x, channels, "VNMultiheadAttention")
+            require_spatial_dim(x, self.spatial_dim, "VNMultiheadAttention")
+        require_mask(mask, K.shape[:-2], "VNMultiheadAttention")
+        if Q is K and K is Z:
+            q, k, z = self._project_together(Q)
+        else:
+            q, k, z = self.query(Q), self.key(K), self.value(Z)
+        return self.output(functional.multihead_attention(q, k, z, self.num_heads, mask))
+
+    def _project_together(self, V: Float[Tensor, "*batch N C S"]) -> tuple[Tensor, ...]:
+        """W^Q V, W^K V and W^Z V as one matrix product, for self-attention."""
+        layers = (self.query, self.key, self.value)
+        out = functional.linear(V, torch.cat([layer.weight for layer in layers]))
+        if self.bias_epsilon > 0:
+            B = torch.cat([layer.bias_direction for layer in layers if layer.bias_direction is not None])
+            out = out + self.bias_epsilon * functional.unit_rows(B)
+        return out.split(self.value_channels, dim=-2)
+
+    def extra_repr(self) -> str:
+        return f"num_heads={self.num_heads}"

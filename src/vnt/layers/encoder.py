@@ -1,0 +1,139 @@
+"""The VN-Transformer encoder (section 4.4, Fig. 2)."""
+
+from typing import Literal, TypedDict, Unpack, get_args
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from vnt import functional
+from vnt.layers.attention import VNMultiheadAttention
+from vnt.layers.initialization import require_positive
+from vnt.layers.mlp import VNMLP, MLPNorm
+from vnt.layers.normalization import Norm, make_norm
+
+NormPosition = Literal["pre", "post"]
+
+
+class BlockOptions(TypedDict, total=False):
+    """The keywords of `VNEncoderBlock`, for whatever is built out of blocks."""
+
+    hidden_channels: int | None
+    norm: Norm
+    norm_position: NormPosition
+    mlp_norm: MLPNorm
+    negative_slope: float
+    bias_epsilon: float
+    spatial_dim: int
+
+
+class VNEncoderBlock(nn.Module):
+    r"""Attention and VN-MLP, each with a residual connection and a norm.
+
+    Post-norm, as in Fig. 2, and pre-norm:
+
+    $$V \leftarrow \text{Norm}(V + \text{Attn}(V)), \quad V \leftarrow \text{Norm}(V + \text{MLP}(V))$$
+    $$V \leftarrow V + \text{Attn}(\text{Norm}(V)), \quad V \leftarrow V + \text{MLP}(\text{Norm}(V))$$
+
+    Args:
+        channels: C.
+        num_heads: H.
+        hidden_channels: width inside the VN-MLP; 2C where not given.
+        norm: "rms" (well-conditioned), "layer" (the paper's) or "batch".
+        norm_position: "pre" or "post" (the paper's).
+        mlp_norm: the norm inside the VN-MLP; "batch" is the paper's.
+        negative_slope: of the VN-ReLU.
+        bias_epsilon: ε of every VN-Linear.
+        spatial_dim: S.
+
+    Shape:
+        (..., N, C, S) with ``mask`` (..., N) -> (..., N, C, S). Where ``context`` (..., N', C, S) is given, keys and
+        values come from it and the mask is (..., N'): the cross-attention of Fig. 5.
+
+    Differences from the paper: the defaults. Its own are norm="layer", norm_position="post", mlp_norm="batch".
+
+    >>> import torch
+    >>> VNEncoderBlock(8, num_heads=2)(torch.randn(2, 100, 8, 3)).shape
+    torch.Size([2, 100, 8, 3])
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        num_heads: int,
+        *,
+        hidden_channels: int | None = None,
+        norm: Norm = "rms",
+        norm_position: NormPosition = "pre",
+        mlp_norm: MLPNorm = "none",
+        negative_slope: float = 0.0,
+        bias_epsilon: float = 0.0,
+        spatial_dim: int = 3,
+    ):
+        super().__init__()
+        if norm_position not in get_args(NormPosition):
+            raise ValueError(f"norm_position must be one of {get_args(NormPosition)}, got {norm_position!r}")
+        self.norm_position = norm_position
+        self.attention = VNMultiheadAttention(channels, num_heads, bias_epsilon=bias_epsilon, spatial_dim=spatial_dim)
+        self.mlp = VNMLP(
+            channels,
+            2 * channels if hidden_channels is None else hidden_channels,
+            channels,
+            norm=mlp_norm,
+            negative_slope=negative_slope,
+            bias_epsilon=bias_epsilon,
+            spatial_dim=spatial_dim,
+        )
+        self.attention_norm = make_norm(norm, channels)
+        self.mlp_norm = make_norm(norm, channels)
+
+    def forward(
+        self,
+        V: Float[Tensor, "*batch M C S"],
+        mask: Bool[Tensor, "*batch N"] | None = None,
+        context: Float[Tensor, "*batch N C S"] | None = None,
+    ) -> Float[Tensor, "*batch M C S"]:
+        own_mask = mask if context is None else None  # of V's own tokens, for batch statistics
+        if self.norm_position == "post":
+            V = self.attention_norm(V + self._attend(V, context, mask), own_mask)
+            return self.mlp_norm(V + self.mlp(V, own_mask), own_mask)
+        V = V + self._attend(self.attention_norm(V, own_mask), context, mask)
+        return V + self.mlp(self.mlp_norm(V, own_mask), own_mask)
+
+    def _attend(self, V: Tensor, context: Tensor | None, mask: Tensor | None) -> Tensor:
+        keys = V if context is None else context
+        return self.attention(V, keys, keys, mask)
+
+
+class VNEncoder(nn.Module):
+    """A stack of `VNEncoderBlock`; behind pre-norm blocks, one norm more, so that what leaves has a known scale.
+
+    Args:
+        channels: C.
+        num_heads: H.
+        depth: number of blocks.
+        options: keywords of `VNEncoderBlock`.
+
+    Shape:
+        (..., N, C, S) with ``mask`` (..., N) -> (..., N, C, S)
+
+    Differences from the paper: the defaults, as in `VNEncoderBlock`; the paper does not state its depth.
+
+    >>> import torch
+    >>> VNEncoder(8, num_heads=2, depth=3)(torch.randn(2, 100, 8, 3)).shape
+    torch.Size([2, 100, 8, 3])
+    """
+
+    def __init__(self, channels: int, num_heads: int, depth: int, **options: Unpack[BlockOptions]):
+        super().__init__()
+        require_positive(depth=depth)
+        self.blocks = nn.ModuleList(VNEncoderBlock(channels, num_heads, **options) for _ in range(depth))
+        pre_norm = options.get("norm_position", "pre") == "pre"
+        self.final_norm = make_norm(options.get("norm", "rms"), channels) if pre_norm else None
+
+    def forward(
+        self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | None = None
+    ) -> Float[Tensor, "*batch N C S"]:
+        V = functional.channels_innermost(V)
+        for block in self.blocks:
+            V = block(V, mask)
+        return V if self.final_norm is None else self.final_norm(V, mask)

@@ -1,0 +1,132 @@
+"""The part that classifier and forecaster share: lift, then encoder (Figs. 1, 4 and 5)."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from vnt import functional
+from vnt.layers import VNMLP, VNCrossProduct, VNEdgeConv, VNEncoder, VNGate, VNLatentEncoder, VNLinear
+from vnt.layers.encoder import BlockOptions
+from vnt.models.config import BackboneConfig
+from vnt.models.tokens import InputTokens
+
+
+class Features(NamedTuple):
+    """What a model knows of each point, or of each latent where the config has latents.
+
+    Attributes:
+        equivariant: (..., N, C, S), turns with the cloud.
+        invariant: (..., N, F), does not change when the cloud turns.
+    """
+
+    equivariant: Float[Tensor, "*batch N C S"]
+    invariant: Float[Tensor, "*batch N F"]
+
+
+class VNLift(nn.Module):
+    """C channels from the few vectors that come with a point: VN-Linear, edge-convolution, or the paper's VN-MLP.
+
+    Scalars that belong to the tokens (time) or to the whole cloud (the logarithm of its radius) then gate the channels.
+    All of it in full precision under autocast: rounding a coordinate here would be a change of the input, different in
+    each frame, and the products are too small for half precision to save anything.
+    """
+
+    def __init__(self, config: BackboneConfig, in_channels: int, num_scalars: int = 0):
+        super().__init__()
+        if config.lift == "mlp":
+            self.lift = VNMLP(
+                in_channels,
+                config.channels,
+                config.channels,
+                norm=config.mlp_norm,
+                negative_slope=config.negative_slope,
+                bias_epsilon=config.bias_epsilon,
+                spatial_dim=config.spatial_dim,
+            )
+        else:
+            self.lift = VNEdgeConv(
+                in_channels,
+                config.channels,
+                config.num_neighbors,
+                negative_slope=config.negative_slope,
+                bias_epsilon=config.bias_epsilon,
+                spatial_dim=config.spatial_dim,
+            )
+        self.tells_radius = config.scale == "relative"
+        num_scalars += self.tells_radius
+        self.gate = VNGate(num_scalars, config.channels) if num_scalars else None
+
+    def forward(
+        self, tokens: InputTokens, scalars: Float[Tensor, "*batch N K"] | None = None
+    ) -> Float[Tensor, "*batch N C S"]:
+        with torch.autocast(tokens.vectors.device.type, enabled=False):
+            if isinstance(self.lift, VNEdgeConv):
+                V = self.lift(tokens.vectors, tokens.mask, tokens.positions)
+            else:
+                V = self.lift(tokens.vectors, tokens.mask)
+            if self.gate is None:
+                return V
+            known = [] if scalars is None else [scalars]
+            if self.tells_radius:
+                log_radius = tokens.radius.log()[..., None, None]
+                known.append(log_radius if scalars is None else log_radius.expand(*scalars.shape[:-1], 1))
+            return self.gate(V, torch.cat(known, -1))
+
+
+class VNTrunk(nn.Module):
+    """The encoder, with or without latents, and the cross products that tell mirror images apart."""
+
+    def __init__(self, config: BackboneConfig):
+        super().__init__()
+        options: BlockOptions = {
+            "hidden_channels": config.hidden_channels,
+            "norm": config.norm,
+            "norm_position": config.norm_position,
+            "mlp_norm": config.mlp_norm,
+            "negative_slope": config.negative_slope,
+            "bias_epsilon": config.bias_epsilon,
+            "spatial_dim": config.spatial_dim,
+        }
+        size = (config.channels, config.num_heads, config.depth)
+        if config.num_latents > 0:
+            self.encoder = VNLatentEncoder(*size, config.num_latents, **options)
+        else:
+            self.encoder = VNEncoder(*size, **options)
+        self.chirality = VNCrossProduct(config.channels, spatial_dim=config.spatial_dim) if config.chirality else None
+
+    def forward(
+        self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | None
+    ) -> tuple[Float[Tensor, "*batch M C S"], Bool[Tensor, "*batch M"] | None]:
+        """The encoded tokens, and which of them exist: all latents do."""
+        V = self.encoder(V, mask)
+        if self.chirality is not None:
+            V = self.chirality(V)
+        return V, None if isinstance(self.encoder, VNLatentEncoder) else mask
+
+
+class LateAttributes(nn.Module):
+    """The attributes that belong to each encoded token (late fusion, Fig. 4).
+
+    Without latents a token is a point and has its own. A latent reads those of all points, by an attention whose
+    queries and keys turn with the cloud and whose values, being scalars, do not.
+    """
+
+    def __init__(self, config: BackboneConfig):
+        super().__init__()
+        self.query, self.key = None, None
+        if config.num_latents > 0:
+            self.query = VNLinear(config.channels, config.channels, spatial_dim=config.spatial_dim)
+            self.key = VNLinear(config.channels, config.channels, spatial_dim=config.spatial_dim)
+
+    def forward(
+        self,
+        encoded: Float[Tensor, "*batch M C S"],
+        lifted: Float[Tensor, "*batch N C S"],
+        attributes: Float[Tensor, "*batch N d_A"],
+        mask: Bool[Tensor, "*batch N"] | None,
+    ) -> Float[Tensor, "*batch M d_A"]:
+        if self.query is None or self.key is None:
+            return attributes
+        return functional.read_scalars(self.query(encoded), self.key(lifted), attributes, mask)

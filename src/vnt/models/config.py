@@ -1,0 +1,198 @@
+"""Configs of the two models: frozen, keyword-only, checked when made, and the same after a trip through JSON.
+
+This file imports no torch, so that help texts and recipes answer at once.
+"""
+
+import difflib
+import functools
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
+
+Fusion = Literal["none", "early", "late"]
+Lift = Literal["linear", "mlp"]
+
+T = TypeVar("T")
+
+
+def refuse_unknown_keys(cls: type[T]) -> type[T]:
+    """Make the constructor answer an unknown key with a ValueError that names the nearest known one."""
+    construct = cls.__init__
+    known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+
+    @functools.wraps(construct)
+    def checked(self: Any, **values: Any) -> None:
+        for key in values:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
+                raise ValueError(f"{cls.__name__} has no key {key!r}; {hint}")
+        construct(self, **values)
+
+    cls.__init__ = checked  # type: ignore[method-assign]
+    return cls
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackboneConfig:
+    """What classifier and forecaster share: how points become tokens, and how tokens are encoded.
+
+    Attributes:
+        channels: C, vector channels of a token.
+        num_heads: H, divides C. Small heads (many of them) have worked best.
+        depth: number of encoder blocks.
+        hidden_channels: width inside each block's VN-MLP; None means 2C.
+        norm: of the blocks. "rms" is well-conditioned, "layer" the paper's.
+        norm_position: "pre", or "post" as in Fig. 2.
+        mlp_norm: norm inside each VN-MLP; "batch" is the paper's, "none" is enough behind a pre-norm.
+        lift: how an input point becomes C channels: "linear", or "mlp" (VN-MLP, as in Fig. 1), whose VN-ReLU acts on
+            tokens of rank one: rounding errors of order one.
+        negative_slope: of every VN-ReLU.
+        bias_epsilon: ε of every VN-Linear; 0 is exactly equivariant.
+        num_vectors: extra vectors per point beside its position (normals, velocities): they turn, but do not move.
+        num_attributes: d_A, scalars per point.
+        fusion: how attributes enter. "early" appends them to the coordinates, S = 3 + d_A; "late" lets them join
+            invariant features behind the encoder.
+        attribute_anchor: early fusion only. Without it the group is O(3 + d_A), not O(3): negating an attribute, or
+            swapping two one-hot classes everywhere, changes nothing. A constant channel per attribute fixes the axes.
+        chirality: adds cross products behind the encoder. Without them mirror images look alike.
+        num_latents: M latents of Fig. 5 instead of attention among all points; 0 means none.
+        num_neighbors: k of the edge-convolution in the lift; 0 means none.
+        center: what each cloud is taken relative to: its "mean", its geometric "median" (outliers), or "none".
+        scale: "relative" divides each cloud by its RMS radius and tells the network the logarithm of it, so that units
+            do not matter to training; "invariant" does not tell, so that size cannot matter to the result; "raw" takes
+            coordinates as they are, as the paper does. A forecast is multiplied by the radius again.
+    """
+
+    channels: int = 64
+    num_heads: int = 8
+    depth: int = 2
+    hidden_channels: int | None = None
+    norm: Literal["rms", "layer", "batch"] = "rms"
+    norm_position: Literal["pre", "post"] = "pre"
+    mlp_norm: Literal["rms", "layer", "batch", "none"] = "none"
+    lift: Lift = "linear"
+    negative_slope: float = 0.0
+    bias_epsilon: float = 0.0
+    num_vectors: int = 0
+    num_attributes: int = 0
+    fusion: Fusion = "none"
+    attribute_anchor: bool = True
+    chirality: bool = False
+    num_latents: int = 0
+    num_neighbors: int = 0
+    center: Literal["mean", "median", "none"] = "mean"
+    scale: Literal["relative", "invariant", "raw"] = "relative"
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        self._require_at_least(1, "channels", "num_heads", "depth")
+        self._require_at_least(0, "num_vectors", "num_attributes", "num_latents", "num_neighbors", "bias_epsilon")
+        if self.hidden_channels is not None:
+            self._require_at_least(1, "hidden_channels")
+        if self.channels % self.num_heads:
+            raise ValueError(f"num_heads must divide channels, got {self.num_heads} heads for {self.channels} channels")
+        if (self.num_attributes > 0) != (self.fusion != "none"):
+            raise ValueError(
+                f"attributes need a fusion and a fusion needs attributes: got num_attributes={self.num_attributes} "
+                f"with fusion={self.fusion!r}"
+            )
+        if self.lift == "mlp" and self.num_neighbors > 0:
+            raise ValueError(
+                f"lift='mlp' takes the place of an edge-convolution, got num_neighbors={self.num_neighbors} with it"
+            )
+
+    @property
+    def spatial_dim(self) -> int:
+        """S: 3, or 3 + d_A under early fusion."""
+        return 3 + (self.num_attributes if self.fusion == "early" else 0)
+
+    def to_json(self) -> str:
+        """The config as JSON text."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The config written by `to_json`; unknown keys are refused."""
+        values = json.loads(text)
+        if not isinstance(values, dict):
+            raise ValueError(f"a {cls.__name__} is a JSON object, got {type(values).__name__}")
+        return cls(**values)
+
+    def _check_types(self) -> None:
+        """Each value must be of the field's type, so that a typo in a file is an error here and not in a layer."""
+        hints = get_type_hints(type(self))
+        for field in fields(self):
+            value, hint = getattr(self, field.name), hints[field.name]
+            options = get_args(hint) if get_origin(hint) is Literal else ()
+            if options and value not in options:
+                raise ValueError(f"{field.name} must be one of {options}, got {value!r}")
+            if not options and not _is_instance(value, hint):
+                raise ValueError(f"{field.name} must be {getattr(hint, '__name__', hint)}, got {value!r}")
+
+    def _require_at_least(self, least: int, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if not value >= least:
+                raise ValueError(f"{name} must be at least {least}, got {value!r}")
+
+
+def _is_instance(value: Any, hint: Any) -> bool:
+    """Whether a value fits a plain type or a union of plain types; whole numbers are fine as floats, bools are not."""
+    kinds = get_args(hint) or (hint,)
+    if isinstance(value, bool):
+        return bool in kinds
+    return isinstance(value, kinds) or (float in kinds and isinstance(value, int))
+
+
+@refuse_unknown_keys
+@dataclass(frozen=True, kw_only=True)
+class ClassifierConfig(BackboneConfig):
+    """The rotation-invariant classifier (Figs. 1a and 4a); with the rest left alone, the well-conditioned one.
+
+    Attributes:
+        num_classes: κ.
+        pooling: over the points' invariant features: "mean", "max", or both side by side.
+        point_channels: width of the MLP on each point's invariant features before pooling; 0 pools them as they are.
+        head_channels: width of the MLP behind the pool.
+        dropout: in the MLP behind the pool.
+
+    >>> ClassifierConfig(num_classes=40, channels=32).spatial_dim
+    3
+    """
+
+    num_classes: int
+    pooling: Literal["mean", "max", "mean+max"] = "mean+max"
+    point_channels: int = 256
+    head_channels: int = 256
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_at_least(1, "num_classes", "head_channels")
+        self._require_at_least(0, "point_channels")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+
+
+@refuse_unknown_keys
+@dataclass(frozen=True, kw_only=True)
+class ForecasterConfig(BackboneConfig):
+    """The rotation-equivariant forecaster (Figs. 1b and 4b); with all left alone, the well-conditioned one.
+
+    Attributes:
+        num_future: N_out, steps to predict.
+        predict_attributes: early fusion only. Return N_out × (3 + d_A), of which the first three turn.
+
+    >>> ForecasterConfig(num_attributes=1, fusion="early").spatial_dim
+    4
+    """
+
+    num_future: int = 80
+    predict_attributes: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_at_least(1, "num_future")
+        if self.predict_attributes and self.fusion != "early":
+            raise ValueError(f"predict_attributes needs fusion='early', got {self.fusion!r}")

@@ -1,0 +1,139 @@
+"""The rotation-equivariant trajectory forecaster (section 8.4, Figs. 1b and 4b)."""
+
+import dataclasses
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from vnt.functional.normalization import lengths
+from vnt.layers import VNMLP, VNGate, VNMeanPool
+from vnt.models.backbone import Features, LateAttributes, VNLift, VNTrunk
+from vnt.models.config import ForecasterConfig
+from vnt.models.tokens import InputTokens, input_tokens, num_input_channels
+
+TIME_FREQUENCIES = 8
+"""Waves from one period in 128 steps to one in two: enough to tell any two steps of a track apart."""
+
+
+class VNTransformerForecaster(nn.Module):
+    """The next positions of a track; turn or move the past, and the forecast turns or moves with it.
+
+    Each observed step is a token with two vectors, its position and its difference from the step before. The paper is
+    silent on how time order enters, and attention is blind to it: here the number of steps before the last observed one
+    gates the channels (`VNGate`), so a past may have any length. Encoder, mean pool and a VN-MLP from C to N_out
+    channels give N_out vectors, which are displacements from the last observed position.
+
+    Attributes enter early (partial equivariance, Proposition 6), or late: as scalars that gate the encoded channels.
+
+    Args:
+        config: a `ForecasterConfig`; `paper_forecaster()` gives the paper's literal arrangement.
+
+    Shape:
+        past (..., T, 3), attributes (..., T, d_A), mask (..., T) True where a step was observed,
+        vectors (..., T, num_vectors, 3) -> (..., N_out, 3), or (..., N_out, 3 + d_A) with ``predict_attributes``
+
+    Differences from the paper: time, differences, head and displacements are our reading of a figure that the LaTeX
+    lacks.
+
+    >>> from vnt import ForecasterConfig
+    >>> model = VNTransformerForecaster(ForecasterConfig())
+    >>> model(torch.randn(2, 11, 3)).shape
+    torch.Size([2, 80, 3])
+    """
+
+    def __init__(self, config: ForecasterConfig):
+        super().__init__()
+        self.config = config
+        self.lift = VNLift(config, num_input_channels(config) + 1, num_scalars=2 * TIME_FREQUENCIES)
+        self.trunk = VNTrunk(config)
+        self.pool = VNMeanPool()
+        self.head = VNMLP(
+            config.channels,
+            2 * config.channels,
+            config.num_future,
+            negative_slope=config.negative_slope,
+            bias_epsilon=config.bias_epsilon,
+            spatial_dim=config.spatial_dim,
+        )
+        self.late_attributes, self.late_gate = None, None
+        if config.fusion == "late":
+            self.late_attributes = LateAttributes(config)
+            self.late_gate = VNGate(config.num_attributes, config.channels)
+
+    def forward(
+        self,
+        past: Float[Tensor, "*batch T 3"],
+        attributes: Float[Tensor, "*batch T d_A"] | None = None,
+        mask: Bool[Tensor, "*batch T"] | None = None,
+        vectors: Float[Tensor, "*batch T K 3"] | None = None,
+    ) -> Float[Tensor, "*batch T_out S_out"]:
+        V, encoded_mask, tokens = self._encode(past, attributes, mask, vectors)
+        displacement = self.head(self.pool(V, encoded_mask))
+        spatial = displacement[..., :3] * tokens.radius[..., None, None]
+        now = last_observed(past, mask)[..., None, :]
+        if not self.config.predict_attributes or attributes is None:
+            return now + spatial
+        present = last_observed(attributes, mask)[..., None, :]
+        return torch.cat([now + spatial, present + displacement[..., 3:]], -1)
+
+    def features(
+        self,
+        past: Float[Tensor, "*batch T 3"],
+        attributes: Float[Tensor, "*batch T d_A"] | None = None,
+        mask: Bool[Tensor, "*batch T"] | None = None,
+        vectors: Float[Tensor, "*batch T K 3"] | None = None,
+    ) -> Features:
+        """Equivariant features of each step (or latent), and their channel lengths as invariant ones.
+
+        Rows under the mask are finite but mean nothing.
+        """
+        V = self._encode(past, attributes, mask, vectors)[0]
+        return Features(V, lengths(V, eps=1e-12).to(V.dtype))
+
+    def _encode(
+        self, past: Tensor, attributes: Tensor | None, mask: Tensor | None, vectors: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, InputTokens]:
+        tokens = input_tokens(self.config, past, attributes, mask, vectors)
+        steps = F.pad(_differences(tokens.positions, mask), (0, self.config.spatial_dim - 3))[..., None, :]
+        tokens = dataclasses.replace(tokens, vectors=torch.cat([tokens.vectors, steps], -2))
+        lifted = self.lift(tokens, time_features(tokens.positions, mask))
+        V, encoded_mask = self.trunk(lifted, mask)
+        if self.late_attributes is not None and self.late_gate is not None and tokens.scalars is not None:
+            V = self.late_gate(V, self.late_attributes(V, lifted, tokens.scalars, mask))
+        return V, encoded_mask, tokens
+
+
+def last_observed(x: Float[Tensor, "*batch T F"], mask: Bool[Tensor, "*batch T"] | None) -> Float[Tensor, "*batch F"]:
+    """The row of the last step that was observed."""
+    if mask is None:
+        return x[..., -1, :]
+    index = _last_index(mask)[..., None, None].expand(*x.shape[:-2], 1, x.shape[-1])
+    return x.gather(-2, index).squeeze(-2)
+
+
+def time_features(
+    positions: Float[Tensor, "*batch T 3"], mask: Bool[Tensor, "*batch T"] | None
+) -> Float[Tensor, "*batch T F"]:
+    """cos and sin of the number of steps before the last observed one, at `TIME_FREQUENCIES` frequencies."""
+    T = positions.shape[-2]
+    step = torch.arange(T, device=positions.device, dtype=positions.dtype).expand(positions.shape[:-1])
+    now = T - 1 if mask is None else _last_index(mask)[..., None].to(positions.dtype)
+    octaves = torch.arange(TIME_FREQUENCIES, device=positions.device, dtype=positions.dtype)
+    phase = (step - now)[..., None] * (torch.pi / 2 ** (octaves * 6 / (TIME_FREQUENCIES - 1)))
+    return torch.cat([phase.cos(), phase.sin()], -1)
+
+
+def _last_index(mask: Bool[Tensor, "*batch T"]) -> Tensor:
+    """Index of the last True."""
+    return torch.where(mask, torch.arange(mask.shape[-1], device=mask.device), -1).amax(-1).clamp(min=0)
+
+
+def _differences(x: Float[Tensor, "*batch T 3"], mask: Bool[Tensor, "*batch T"] | None) -> Float[Tensor, "*batch T 3"]:
+    """x^(t) − x^(t−1); zero at the first step and wherever one of the two was not observed."""
+    difference = F.pad(x[..., 1:, :] - x[..., :-1, :], (0, 0, 1, 0))
+    if mask is None:
+        return difference
+    both = F.pad(mask[..., 1:] & mask[..., :-1], (1, 0))
+    return torch.where(both[..., None], difference, 0)

@@ -1,0 +1,48 @@
+"""The paper's literal arrangement, as configs. A variant is ``dataclasses.replace`` on one of these.
+
+Post-norm VN-LayerNorm as in Fig. 2, VN-BatchNorm inside every VN-MLP, a VN-MLP as lift, ε = 1e-6, coordinates taken as
+they are. Its rounding error is large by construction: see docs/paper.md for what was measured.
+"""
+
+from vnt.models.config import ClassifierConfig, ForecasterConfig
+
+
+def paper_classifier(num_classes: int = 40) -> ClassifierConfig:
+    """The classifier of Table 1: VN-Invariant, flatten, mean pool, MLP.
+
+    The paper gives 0.04M parameters and no sizes; these come out at that.
+    """
+    return ClassifierConfig(
+        num_classes=num_classes,
+        channels=32,
+        num_heads=4,
+        depth=2,
+        hidden_channels=32,
+        norm="layer",
+        norm_position="post",
+        mlp_norm="batch",
+        lift="mlp",
+        bias_epsilon=1e-6,
+        attribute_anchor=False,
+        scale="raw",
+        pooling="mean",
+        point_channels=0,
+        head_channels=128,
+    )
+
+
+def paper_forecaster() -> ForecasterConfig:
+    """The forecaster of Table 3: 80 steps ahead. The paper gives no sizes."""
+    return ForecasterConfig(
+        channels=64,
+        num_heads=8,
+        depth=2,
+        hidden_channels=64,
+        norm="layer",
+        norm_position="post",
+        mlp_norm="batch",
+        lift="mlp",
+        bias_epsilon=1e-6,
+        attribute_anchor=False,
+        scale="raw",
+    )

@@ -1,0 +1,113 @@
+"""From raw points to input tokens: checks, padding, centring, scale, attributes."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from vnt.checks import require_finite, require_mask
+from vnt.geometry import center, rms_radius
+from vnt.geometry.masking import align
+from vnt.models.config import BackboneConfig
+
+
+@dataclass(frozen=True)
+class InputTokens:
+    """A batch of clouds as the lift wants them.
+
+    Attributes:
+        vectors: (..., N, C_in, S), one channel per vector input, and one per anchor.
+        positions: (..., N, 3), centred and scaled.
+        scalars: (..., N, d_A), attributes for late fusion, zero under the mask.
+        mask: (..., N) or None.
+        center: (..., 3), what was taken away from the points.
+        radius: (...), what they were divided by.
+    """
+
+    vectors: Float[Tensor, "*batch N C_in S"]
+    positions: Float[Tensor, "*batch N 3"]
+    scalars: Float[Tensor, "*batch N d_A"] | None
+    mask: Bool[Tensor, "*batch N"] | None
+    center: Float[Tensor, "*batch 3"]
+    radius: Float[Tensor, "*batch"]
+
+
+def num_input_channels(config: BackboneConfig) -> int:
+    """C_in: the position, the extra vectors, and one anchor per attribute under early fusion."""
+    anchors = config.num_attributes if config.fusion == "early" and config.attribute_anchor else 0
+    return 1 + config.num_vectors + anchors
+
+
+def input_tokens(
+    config: BackboneConfig,
+    points: Float[Tensor, "*batch N 3"],
+    attributes: Float[Tensor, "*batch N d_A"] | None,
+    mask: Bool[Tensor, "*batch N"] | None,
+    vectors: Float[Tensor, "*batch N K 3"] | None,
+) -> InputTokens:
+    """Check what came in, blank out the padding, centre, scale, and set up one vector channel per input.
+
+    Under early fusion the position's row is [x, a], those of other vectors [v, 0], and an anchor's [0, e_i]: a constant
+    along attribute axis i. Since VN-Linear mixes rows, the anchors act as a bias on the attribute columns alone, which
+    rotations leave in place: exact equivariance, and no symmetry among attributes.
+    """
+    _check(config, points, attributes, mask, vectors)
+    positions, middle = center(_blank(points, mask), mask, config.center)
+    radius = torch.ones_like(middle[..., 0]) if config.scale == "raw" else rms_radius(positions, mask)
+    positions = positions / radius[..., None, None]
+
+    rows = positions[..., None, :]
+    if vectors is not None:
+        rows = torch.cat([rows, _blank(vectors, mask).to(rows.dtype)], -2)
+    scalars = None if attributes is None else _blank(attributes, mask).to(rows.dtype)
+    if config.fusion == "early" and scalars is not None:
+        rows, scalars = _append_attributes(rows, scalars, anchored=config.attribute_anchor), None
+    return InputTokens(rows, positions, scalars, mask, middle, radius)
+
+
+def _blank(x: Tensor, mask: Bool[Tensor, "*batch N"] | None) -> Tensor:
+    """Zero for the points that do not exist: what pads a cloud may be anything, NaN included."""
+    return x if mask is None else torch.where(align(mask, x), x, 0)
+
+
+def _append_attributes(
+    rows: Float[Tensor, "*batch N K 3"], attributes: Float[Tensor, "*batch N d_A"], *, anchored: bool
+) -> Float[Tensor, "*batch N K_out S"]:
+    num_attributes = attributes.shape[-1]
+    first = torch.cat([rows[..., :1, :], attributes[..., None, :]], -1)
+    others = F.pad(rows[..., 1:, :], (0, num_attributes))
+    if not anchored:
+        return torch.cat([first, others], -2)
+    anchors = F.pad(torch.eye(num_attributes, dtype=rows.dtype, device=rows.device), (3, 0))
+    return torch.cat([first, others, anchors.expand(*rows.shape[:-2], -1, -1)], -2)
+
+
+def _check(
+    config: BackboneConfig,
+    points: Tensor,
+    attributes: Tensor | None,
+    mask: Tensor | None,
+    vectors: Tensor | None,
+) -> None:
+    if points.ndim < 2 or points.shape[-1] != 3 or points.shape[-2] == 0:
+        raise ValueError(f"points must be (..., N, 3) with N of at least 1, got {tuple(points.shape)}")
+    if not points.is_floating_point():
+        raise ValueError(f"points must be floating-point numbers, got {points.dtype}")
+    tokens = points.shape[:-1]
+    require_mask(mask, tokens, "the model")
+    _check_optional("attributes", attributes, (*tokens, config.num_attributes), config.num_attributes)
+    _check_optional("vectors", vectors, (*tokens, config.num_vectors, 3), config.num_vectors)
+    for name, x in (("points", points), ("attributes", attributes), ("vectors", vectors)):
+        if x is not None:
+            require_finite(x, mask, name)
+
+
+def _check_optional(name: str, x: Tensor | None, shape: tuple[int, ...], count: int) -> None:
+    if x is None and count > 0:
+        raise ValueError(f"the model was built with num_{name}={count}, but no {name} were given")
+    if x is not None and count == 0:
+        raise ValueError(f"the model was built without {name}, but {name} of shape {tuple(x.shape)} were given")
+    if x is not None and tuple(x.shape) != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {tuple(x.shape)}")

@@ -1,0 +1,238 @@
+"""Every equation of the paper as loops over numbers: slow, plain, and independent of the fast code.
+
+Arguments are what the functions of `vnt.functional` take (tensors or arrays, one cloud, no leading axes unless said);
+results are float64 arrays. A layer that guards a division takes ``eps``, and so does its oracle; eps = 0 is the paper's
+formula to the letter. Use them to check a kernel of your own.
+"""
+
+from collections.abc import Sequence
+from math import exp, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+Array = NDArray[np.float64]
+ArrayLike = Tensor | NDArray | Sequence
+
+
+def as_array(x: ArrayLike) -> Array:
+    """Anything numeric as a float64 array."""
+    return np.asarray(x.detach().cpu().double().numpy() if isinstance(x, Tensor) else x, dtype=np.float64)
+
+
+def linear(V: ArrayLike, W: ArrayLike) -> Array:
+    """VN-Linear of one token (C, S): (W V)^(c',s) = Σ_c W^(c',c) V^(c,s)."""
+    V, W = as_array(V), as_array(W)
+    out = np.zeros((W.shape[0], V.shape[1]))
+    for c_out in range(W.shape[0]):
+        for s in range(V.shape[1]):
+            for c in range(V.shape[0]):
+                out[c_out, s] += W[c_out, c] * V[c, s]
+    return out
+
+
+def linear_with_bias(V: ArrayLike, W: ArrayLike, B: ArrayLike, epsilon: float) -> Array:
+    """VN-LinearWithBias of one token: W V + ε U with U^(c) = B^(c) / |B^(c)|."""
+    out, B = linear(V, W), as_array(B)
+    for c in range(out.shape[0]):
+        length = sqrt(sum(B[c, s] ** 2 for s in range(B.shape[1])))
+        for s in range(out.shape[1]):
+            out[c, s] += epsilon * B[c, s] / length
+    return out
+
+
+def relu(V: ArrayLike, W: ArrayLike, U: ArrayLike, *, negative_slope: float = 0.0, eps: float = 0.0) -> Array:
+    """VN-ReLU of one token; U may have a single row, shared by all channels."""
+    q, k = linear(V, W), linear(V, U)
+    out = np.zeros_like(q)
+    for c in range(q.shape[0]):
+        direction = k[c if k.shape[0] > 1 else 0]
+        inner = sum(q[c, s] * direction[s] for s in range(q.shape[1]))
+        square = sum(direction[s] ** 2 for s in range(q.shape[1]))
+        for s in range(q.shape[1]):
+            projected = q[c, s] if inner >= 0 else q[c, s] - inner / (square + eps) * direction[s]
+            out[c, s] = negative_slope * q[c, s] + (1 - negative_slope) * projected
+    return out
+
+
+def channel_length(v: Array, eps: float) -> float:
+    """√(|v|² + eps)."""
+    return sqrt(sum(x * x for x in v) + eps)
+
+
+def layer_norm(V: ArrayLike, gain: ArrayLike, shift: ArrayLike, *, eps: float = 0.0) -> Array:
+    """VN-LayerNorm of one token."""
+    V, gain, shift = as_array(V), as_array(gain), as_array(shift)
+    C = V.shape[0]
+    length = [channel_length(V[c], eps) for c in range(C)]
+    mean = sum(length) / C
+    variance = sum((x - mean) ** 2 for x in length) / C
+    out = np.zeros_like(V)
+    for c in range(C):
+        normal = (length[c] - mean) / sqrt(variance + eps) * gain[c] + shift[c]
+        out[c] = V[c] / length[c] * normal
+    return out
+
+
+def rms_norm(V: ArrayLike, gain: ArrayLike, *, eps: float = 0.0) -> Array:
+    """VN-RMSNorm of one token."""
+    V, gain = as_array(V), as_array(gain)
+    C = V.shape[0]
+    mean_square = sum(channel_length(V[c], 0.0) ** 2 for c in range(C)) / C
+    return np.stack([gain[c] * V[c] / sqrt(mean_square + eps) for c in range(C)])
+
+
+def batch_norm(
+    tokens: ArrayLike, gain: ArrayLike, shift: ArrayLike, mask: ArrayLike | None = None, *, eps: float = 0.0
+) -> Array:
+    """VN-BatchNorm of all tokens (T, C, S) of a batch with that batch's own statistics; mask (T) says which exist."""
+    tokens, gain, shift = as_array(tokens), as_array(gain), as_array(shift)
+    T, C, _ = tokens.shape
+    kept = [t for t in range(T) if mask is None or as_array(mask)[t]]
+    out = np.zeros_like(tokens)
+    for c in range(C):
+        mean = sum(channel_length(tokens[t, c], eps) for t in kept) / len(kept)
+        variance = sum((channel_length(tokens[t, c], eps) - mean) ** 2 for t in kept) / len(kept)
+        for t in range(T):
+            length = channel_length(tokens[t, c], eps)
+            out[t, c] = tokens[t, c] / length * ((length - mean) / sqrt(variance + eps) * gain[c] + shift[c])
+    return out
+
+
+def frobenius_inner_product(A: ArrayLike, B: ArrayLike) -> float:
+    """⟨A, B⟩_F of two tokens (Definition 3)."""
+    A, B = as_array(A), as_array(B)
+    return sum(A[c, s] * B[c, s] for c in range(A.shape[0]) for s in range(A.shape[1]))
+
+
+def attention_weights(Q: ArrayLike, K: ArrayLike, mask: ArrayLike | None = None) -> Array:
+    """A(Q, K) between M and N tokens (eq. cross_attn), with 1/√(S·C)."""
+    Q, K = as_array(Q), as_array(K)
+    M, C, S = Q.shape
+    kept = [n for n in range(K.shape[0]) if mask is None or as_array(mask)[n]]
+    weights = np.zeros((M, K.shape[0]))
+    for m in range(M):
+        score = {n: frobenius_inner_product(Q[m], K[n]) / sqrt(S * C) for n in kept}
+        top = max(score.values())
+        total = sum(exp(x - top) for x in score.values())
+        for n in kept:
+            weights[m, n] = exp(score[n] - top) / total
+    return weights
+
+
+def attention(Q: ArrayLike, K: ArrayLike, Z: ArrayLike, mask: ArrayLike | None = None) -> Array:
+    """VN-Attn(Q, K, Z)^(m) = Σₙ A(Q, K)^(m,n) Z^(n) (eq. f_attn)."""
+    weights, Z = attention_weights(Q, K, mask), as_array(Z)
+    out = np.zeros((weights.shape[0], *Z.shape[1:]))
+    for m in range(weights.shape[0]):
+        for n in range(Z.shape[0]):
+            out[m] += weights[m, n] * Z[n]
+    return out
+
+
+def multihead_attention(
+    Q: ArrayLike,
+    K: ArrayLike,
+    Z: ArrayLike,
+    W_Q: ArrayLike,
+    W_K: ArrayLike,
+    W_Z: ArrayLike,
+    W_O: ArrayLike,
+    num_heads: int,
+    mask: ArrayLike | None = None,
+) -> Array:
+    """VN-MultiHeadAttn (eq. f_MHA); row block h of W_Q, W_K, W_Z belongs to head h."""
+    P = len(as_array(W_Z)) // num_heads
+    heads = []
+    for h in range(num_heads):
+        rows = slice(h * P, (h + 1) * P)
+        q = np.stack([linear(token, as_array(W_Q)[rows]) for token in as_array(Q)])
+        k = np.stack([linear(token, as_array(W_K)[rows]) for token in as_array(K)])
+        z = np.stack([linear(token, as_array(W_Z)[rows]) for token in as_array(Z)])
+        heads.append(attention(q, k, z, mask))
+    joined = np.concatenate(heads, axis=1)
+    return np.stack([linear(token, W_O) for token in joined])
+
+
+def mean_pool(V: ArrayLike, mask: ArrayLike | None = None) -> Array:
+    """The mean of the tokens (N, C, S) that exist."""
+    V = as_array(V)
+    kept = [n for n in range(len(V)) if mask is None or as_array(mask)[n]]
+    return sum((V[n] for n in kept), start=np.zeros_like(V[0])) / len(kept)
+
+
+def max_pool(V: ArrayLike, W: ArrayLike, mask: ArrayLike | None = None, *, tie_tolerance: float = 0.0) -> Array:
+    """VN-MaxPool of tokens (N, C, S): per channel the mean of the vectors whose score ⟨v, k⟩ is the largest."""
+    V = as_array(V)
+    N, C, S = V.shape
+    kept = [n for n in range(N) if mask is None or as_array(mask)[n]]
+    k = {n: linear(V[n], W) for n in kept}
+    out = np.zeros((C, S))
+    for c in range(C):
+        score = {n: sum(V[n, c, s] * k[n][c, s] for s in range(S)) for n in kept}
+        best = max(score.values())
+        winners = [n for n in kept if score[n] >= best - tie_tolerance * abs(best)]
+        for n in winners:
+            out[c] += V[n, c] / len(winners)
+    return out
+
+
+def mean_project(V: ArrayLike, W: ArrayLike, mask: ArrayLike | None = None) -> Array:
+    """VN-MeanProject(V)^(m) = W^(m) mean(V) for W of (M, C', C)."""
+    return np.stack([linear(mean_pool(V, mask), W_m) for W_m in as_array(W)])
+
+
+def invariant(V: ArrayLike, T: ArrayLike) -> Array:
+    """V Tᵀ of one token: (C, S) and (D, S) to (C, D)."""
+    V, T = as_array(V), as_array(T)
+    return np.array([[sum(v[s] * t[s] for s in range(len(v))) for t in T] for v in V])
+
+
+def neighbor_weights(
+    positions: ArrayLike, num_neighbors: int, mask: ArrayLike | None = None, *, tie_tolerance: float = 0.0
+) -> Array:
+    """(N, N) weights: 1 for points closer than the k-th neighbour; those tied at its distance share what is left."""
+    x = as_array(positions)
+    N = len(x)
+    kept = [n for n in range(N) if mask is None or as_array(mask)[n]]
+    weights = np.zeros((N, N))
+    for i in range(N):
+        distance = {j: channel_length(x[i] - x[j], 0.0) for j in kept if j != i}
+        k = min(num_neighbors, len(distance))
+        if k == 0:
+            continue
+        kth = sorted(distance.values())[k - 1]
+        closer = [j for j in distance if distance[j] < kth * (1 - tie_tolerance)]
+        tied = [j for j in distance if j not in closer and distance[j] <= kth * (1 + tie_tolerance)]
+        for j in closer:
+            weights[i, j] = 1.0
+        for j in tied:
+            weights[i, j] = (k - len(closer)) / len(tied)
+    return weights
+
+
+def edge_convolution(
+    V: ArrayLike, weights: ArrayLike, W: ArrayLike, U: ArrayLike, *, negative_slope: float = 0.0, eps: float = 0.0
+) -> Array:
+    """The mean over neighbours j, weighted by weights[i, j], of VN-ReLU([V^(j) − V^(i); V^(i)])."""
+    V, weights = as_array(V), as_array(weights)
+    out = np.zeros((V.shape[0], as_array(W).shape[0], V.shape[2]))
+    for i in range(len(V)):
+        for j in range(len(V)):
+            if weights[i, j] > 0:
+                edge = np.concatenate([V[j] - V[i], V[i]])
+                message = relu(edge, W, U, negative_slope=negative_slope, eps=eps)
+                out[i] += weights[i, j] * message / sum(weights[i])
+    return out
+
+
+def cross_product(A: ArrayLike, B: ArrayLike) -> Array:
+    """A^(c) × B^(c) in the first three coordinates of one token, zero in the others."""
+    A, B = as_array(A), as_array(B)
+    out = np.zeros_like(A)
+    for c in range(len(A)):
+        out[c, 0] = A[c, 1] * B[c, 2] - A[c, 2] * B[c, 1]
+        out[c, 1] = A[c, 2] * B[c, 0] - A[c, 0] * B[c, 2]
+        out[c, 2] = A[c, 0] * B[c, 1] - A[c, 1] * B[c, 0]
+    return out
