@@ -4,7 +4,7 @@ Looking at values costs a pass over the data, and on a GPU a wait for it, so tho
 never part of a compiled or exported graph, where a Python exception has no place.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -15,7 +15,7 @@ _values_wanted = ContextVar("values_wanted", default=True)
 
 
 @contextmanager
-def value_checks(*, enabled: bool) -> Iterator[None]:
+def value_checks(*, enabled: bool) -> Generator[None]:
     """Turn the checks of values (NaN points, empty masks) on or off inside a ``with`` block.
 
     >>> import vnt

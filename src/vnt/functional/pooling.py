@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vnt.functional.linear import linear
-from vnt.functional.precision import at_least_float32
+from vnt.functional.precision import at_least_float32, full_precision
 from vnt.geometry.masking import align, masked_max, masked_mean
 
 
@@ -28,13 +28,14 @@ def max_pool(
     Tokens whose score ⟨V^(n,c), k^(n,c)⟩ equals the largest, within ``tie_tolerance`` of it, are averaged: the points
     that a symmetry of the cloud swaps always tie, and picking one of them would break that symmetry.
     """
-    score = (at_least_float32(V) * at_least_float32(linear(V, W))).sum(-1)  # (..., N, C)
+    with full_precision(V), torch.no_grad():  # a choice: rounding could make it another one, and it has no gradient
+        score = (at_least_float32(V) * linear(at_least_float32(V), W)).sum(-1)  # (..., N, C)
     best = masked_max(score, mask, -2)[..., None, :]
     winners = score >= best - tie_tolerance * best.abs()
     if mask is not None:
         winners = winners & align(mask, winners)
-    weight = winners / winners.sum(-2, keepdim=True)
-    return torch.where(winners[..., None], weight[..., None] * V, 0).sum(-3).to(V.dtype)
+    total = torch.where(winners[..., None], V, 0).sum(-3)
+    return (total / winners.sum(-2)[..., None]).to(V.dtype)
 
 
 def mean_project(

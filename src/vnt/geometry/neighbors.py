@@ -48,8 +48,8 @@ def nearest_neighbors(
         tie_tolerance = default_tie_tolerance(distance.dtype)
     closer = distance < kth * (1 - tie_tolerance)
     tied = (distance <= kth * (1 + tie_tolerance)) & ~closer & torch.isfinite(distance)
-    share = (k - closer.sum(-1, keepdim=True)) / tied.sum(-1, keepdim=True).clamp(min=1)
-    weight = closer.to(distance.dtype) + tied * share
+    remaining = (k - closer.sum(-1, keepdim=True)).to(distance.dtype)
+    weight = closer + tied * (remaining / tied.sum(-1, keepdim=True).clamp(min=1))
 
     if torch.compiler.is_compiling():
         num_slots = min(3 * num_neighbors, N)

@@ -22,6 +22,7 @@ class BlockOptions(TypedDict, total=False):
     norm_position: NormPosition
     mlp_norm: MLPNorm
     negative_slope: float
+    relu_eps: float
     bias_epsilon: float
     spatial_dim: int
 
@@ -41,7 +42,7 @@ class VNEncoderBlock(nn.Module):
         norm: "rms" (well-conditioned), "layer" (the paper's) or "batch".
         norm_position: "pre" or "post" (the paper's).
         mlp_norm: the norm inside the VN-MLP; "batch" is the paper's.
-        negative_slope: of the VN-ReLU.
+        negative_slope, relu_eps: slope and guard of the VN-ReLU; the paper has 0 for both.
         bias_epsilon: ε of every VN-Linear.
         spatial_dim: S.
 
@@ -49,7 +50,8 @@ class VNEncoderBlock(nn.Module):
         (..., N, C, S) with ``mask`` (..., N) -> (..., N, C, S). Where ``context`` (..., N', C, S) is given, keys and
         values come from it and the mask is (..., N'): the cross-attention of Fig. 5.
 
-    Differences from the paper: the defaults. Its own are norm="layer", norm_position="post", mlp_norm="batch".
+    Differences from the paper: the defaults. Its own are norm="layer", norm_position="post", mlp_norm="batch" and
+    relu_eps=0.
 
     >>> import torch
     >>> VNEncoderBlock(8, num_heads=2)(torch.randn(2, 100, 8, 3)).shape
@@ -66,6 +68,7 @@ class VNEncoderBlock(nn.Module):
         norm_position: NormPosition = "pre",
         mlp_norm: MLPNorm = "none",
         negative_slope: float = 0.0,
+        relu_eps: float = 1e-2,
         bias_epsilon: float = 0.0,
         spatial_dim: int = 3,
     ):
@@ -80,6 +83,7 @@ class VNEncoderBlock(nn.Module):
             channels,
             norm=mlp_norm,
             negative_slope=negative_slope,
+            relu_eps=relu_eps,
             bias_epsilon=bias_epsilon,
             spatial_dim=spatial_dim,
         )

@@ -18,7 +18,7 @@ class VNInvariant(nn.Module):
     Args:
         channels: C.
         hidden_channels: width inside the VN-MLP; C where not given.
-        negative_slope: of the VN-ReLU.
+        negative_slope, relu_eps: slope and guard of the VN-ReLU.
         bias_epsilon: ε of the VN-Linear.
         spatial_dim: S; 3 gives the paper's C×3 out.
 
@@ -38,6 +38,7 @@ class VNInvariant(nn.Module):
         *,
         hidden_channels: int | None = None,
         negative_slope: float = 0.0,
+        relu_eps: float = 1e-12,
         bias_epsilon: float = 0.0,
         spatial_dim: int = 3,
     ):
@@ -48,6 +49,7 @@ class VNInvariant(nn.Module):
             channels if hidden_channels is None else hidden_channels,
             spatial_dim,
             negative_slope=negative_slope,
+            relu_eps=relu_eps,
             bias_epsilon=bias_epsilon,
             spatial_dim=spatial_dim,
         )

@@ -25,6 +25,8 @@ class VNMLP(nn.Module):
         norm: "batch" is the paper's; "rms" and "layer" take its place; "none" goes without, which is right behind the
             norm of a pre-norm block.
         negative_slope, share_direction: of the VN-ReLU.
+        relu_eps: guard of the VN-ReLU, its ``eps``. Behind a norm the directions k have length one on average, and
+            1e-2 softens those below 0.1, which are the ones that amplify rounding.
         bias_epsilon: ε of the VN-Linears.
         spatial_dim: S.
 
@@ -47,6 +49,7 @@ class VNMLP(nn.Module):
         norm: MLPNorm = "none",
         negative_slope: float = 0.0,
         share_direction: bool = False,
+        relu_eps: float = 1e-12,
         bias_epsilon: float = 0.0,
         spatial_dim: int = 3,
     ):
@@ -61,6 +64,7 @@ class VNMLP(nn.Module):
             out_channels=hidden_channels,
             negative_slope=negative_slope,
             share_direction=share_direction,
+            eps=relu_eps,
         )
         self.contract = VNLinear(hidden_channels, out_channels, bias_epsilon=bias_epsilon, spatial_dim=spatial_dim)
 

@@ -35,6 +35,9 @@ class VNMaxPool(nn.Module):
     $$k = W V^{(n)}, \qquad \text{VN-MaxPool}(V)^{(c)} = V^{(n^*, c)}, \quad
       n^* = \arg\max_n \langle V^{(n,c)}, k^{(n,c)} \rangle$$
 
+    No gradient reaches W through the choice of n*, here as in Deng et al.: the directions stay as they were drawn, and
+    W is a buffer.
+
     Args:
         channels: C.
         tie_tolerance: relative difference below which two scores are equal; by default 1e-5, or 1e-10 in float64.
@@ -50,11 +53,13 @@ class VNMaxPool(nn.Module):
     torch.Size([2, 8, 3])
     """
 
+    weight: Tensor
+
     def __init__(self, channels: int, *, tie_tolerance: float | None = None):
         super().__init__()
         require_positive(channels=channels)
         self.channels, self.tie_tolerance = channels, tie_tolerance
-        self.weight = fan_in_weight(channels, channels)
+        self.register_buffer("weight", fan_in_weight(channels, channels).detach())
 
     def forward(
         self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | None = None

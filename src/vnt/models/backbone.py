@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt import functional
+from vnt.functional.precision import full_precision
 from vnt.layers import VNMLP, VNCrossProduct, VNEdgeConv, VNEncoder, VNGate, VNLatentEncoder, VNLinear
 from vnt.layers.encoder import BlockOptions
 from vnt.models.config import BackboneConfig
@@ -61,7 +62,7 @@ class VNLift(nn.Module):
     def forward(
         self, tokens: InputTokens, scalars: Float[Tensor, "*batch N K"] | None = None
     ) -> Float[Tensor, "*batch N C S"]:
-        with torch.autocast(tokens.vectors.device.type, enabled=False):
+        with full_precision(tokens.vectors):
             if isinstance(self.lift, VNEdgeConv):
                 V = self.lift(tokens.vectors, tokens.mask, tokens.positions)
             else:
@@ -86,6 +87,7 @@ class VNTrunk(nn.Module):
             "norm_position": config.norm_position,
             "mlp_norm": config.mlp_norm,
             "negative_slope": config.negative_slope,
+            "relu_eps": config.relu_eps,
             "bias_epsilon": config.bias_epsilon,
             "spatial_dim": config.spatial_dim,
         }

@@ -42,6 +42,7 @@ class VNTransformerClassifier(nn.Module):
         self.invariant = VNInvariant(
             config.channels,
             negative_slope=config.negative_slope,
+            relu_eps=config.relu_eps,
             bias_epsilon=config.bias_epsilon,
             spatial_dim=config.spatial_dim,
         )

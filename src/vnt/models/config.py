@@ -7,7 +7,7 @@ import difflib
 import functools
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 Fusion = Literal["none", "early", "late"]
 Lift = Literal["linear", "mlp"]
@@ -48,6 +48,8 @@ class BackboneConfig:
         lift: how an input point becomes C channels: "linear", or "mlp" (VN-MLP, as in Fig. 1), whose VN-ReLU acts on
             tokens of rank one: rounding errors of order one.
         negative_slope: of every VN-ReLU.
+        relu_eps: guard of the VN-ReLUs behind a norm, where directions have length one on average: those well below
+            √relu_eps are softened, since they amplify rounding. The paper has 0.
         bias_epsilon: ε of every VN-Linear; 0 is exactly equivariant.
         num_vectors: extra vectors per point beside its position (normals, velocities): they turn, but do not move.
         num_attributes: d_A, scalars per point.
@@ -73,6 +75,7 @@ class BackboneConfig:
     mlp_norm: Literal["rms", "layer", "batch", "none"] = "none"
     lift: Lift = "linear"
     negative_slope: float = 0.0
+    relu_eps: float = 1e-2
     bias_epsilon: float = 0.0
     num_vectors: int = 0
     num_attributes: int = 0
@@ -87,7 +90,9 @@ class BackboneConfig:
     def __post_init__(self) -> None:
         self._check_types()
         self._require_at_least(1, "channels", "num_heads", "depth")
-        self._require_at_least(0, "num_vectors", "num_attributes", "num_latents", "num_neighbors", "bias_epsilon")
+        self._require_at_least(
+            0, "num_vectors", "num_attributes", "num_latents", "num_neighbors", "bias_epsilon", "relu_eps"
+        )
         if self.hidden_channels is not None:
             self._require_at_least(1, "hidden_channels")
         if self.channels % self.num_heads:
@@ -112,7 +117,7 @@ class BackboneConfig:
         return json.dumps(asdict(self), indent=2) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
+    def from_json(cls: type[T], text: str) -> T:
         """The config written by `to_json`; unknown keys are refused."""
         values = json.loads(text)
         if not isinstance(values, dict):

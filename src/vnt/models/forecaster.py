@@ -54,6 +54,7 @@ class VNTransformerForecaster(nn.Module):
             2 * config.channels,
             config.num_future,
             negative_slope=config.negative_slope,
+            relu_eps=config.relu_eps,
             bias_epsilon=config.bias_epsilon,
             spatial_dim=config.spatial_dim,
         )

@@ -1,0 +1,178 @@
+"""Every equation equals its loop oracle to 1e-12 in float64, on random shapes, unbatched and batched."""
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers import Shape, assert_close, per_item, random_mask, shapes
+from vnt import functional
+from vnt.geometry import nearest_neighbors
+from vnt.testing import oracles
+
+EPS = st.sampled_from([1e-12, 1e-6, 1e-2])
+SLOPE = st.sampled_from([0.0, 0.2])
+
+
+@given(shapes())
+def test_linear(s: Shape):
+    V, W = s.randn(*s.batch, s.N, s.C, s.S), s.randn(s.C_out, s.C)
+    tokens = (*s.batch, s.N)
+    assert_close(functional.linear(V, W), per_item(lambda v: oracles.linear(v, W), tokens, V))
+
+
+@given(shapes(), st.sampled_from([1e-6, 0.5]))
+def test_linear_with_bias(s: Shape, epsilon: float):
+    V, W, B = s.randn(*s.batch, s.N, s.C, s.S), s.randn(s.C_out, s.C), s.randn(s.C_out, s.S)
+    actual = functional.linear_with_bias(V, W, functional.unit_rows(B), epsilon)
+    assert_close(actual, per_item(lambda v: oracles.linear_with_bias(v, W, B, epsilon), (*s.batch, s.N), V))
+
+
+@given(shapes(), EPS, SLOPE, st.booleans())
+def test_relu(s: Shape, eps: float, slope: float, shared: bool):
+    V, W = s.randn(*s.batch, s.N, s.C, s.S), s.randn(s.C_out, s.C)
+    U = s.randn(1 if shared else s.C_out, s.C)
+    actual = functional.relu(V, W, U, negative_slope=slope, eps=eps)
+    expected = per_item(lambda v: oracles.relu(v, W, U, negative_slope=slope, eps=eps), (*s.batch, s.N), V)
+    assert_close(actual, expected)
+
+
+@given(shapes(), EPS)
+def test_layer_norm(s: Shape, eps: float):
+    V, gain, shift = s.randn(*s.batch, s.N, s.C, s.S), s.randn(s.C), s.randn(s.C)
+    actual = functional.layer_norm(V, gain, shift, eps=eps)
+    assert_close(actual, per_item(lambda v: oracles.layer_norm(v, gain, shift, eps=eps), (*s.batch, s.N), V))
+
+
+@given(shapes(), EPS)
+def test_rms_norm(s: Shape, eps: float):
+    V, gain = s.randn(*s.batch, s.N, s.C, s.S), s.randn(s.C)
+    actual = functional.rms_norm(V, gain, eps=eps)
+    assert_close(actual, per_item(lambda v: oracles.rms_norm(v, gain, eps=eps), (*s.batch, s.N), V))
+
+
+@given(shapes(), EPS, st.booleans())
+def test_batch_norm(s: Shape, eps: float, masked: bool):
+    V, gain, shift = s.randn(*s.batch, s.N, s.C, s.S), s.randn(s.C), s.randn(s.C)
+    mask = random_mask(*s.batch, s.N) if masked else None
+    mean, variance, count = functional.batch_statistics(V, mask, eps=eps)
+    actual = functional.batch_norm(V, mean, variance, gain, shift, eps=eps)
+    flat_mask = None if mask is None else mask.flatten()
+    expected = oracles.batch_norm(V.reshape(-1, s.C, s.S), gain, shift, flat_mask, eps=eps)
+    kept = torch.ones(*s.batch, s.N, dtype=torch.bool) if mask is None else mask
+    assert int(count) == int(kept.sum())
+    assert_close(actual[kept], torch.as_tensor(expected).reshape(V.shape)[kept])
+
+
+@given(shapes())
+def test_frobenius_inner_product(s: Shape):
+    A, B = s.randn(*s.batch, s.N, s.C, s.S), s.randn(*s.batch, s.N, s.C, s.S)
+    expected = per_item(oracles.frobenius_inner_product, (*s.batch, s.N), A, B)
+    assert_close(functional.frobenius_inner_product(A, B), expected)
+
+
+@given(shapes(), st.booleans())
+def test_attention_weights(s: Shape, masked: bool):
+    Q, K = s.randn(*s.batch, s.M, s.C, s.S), s.randn(*s.batch, s.N, s.C, s.S)
+    mask = random_mask(*s.batch, s.N) if masked else None
+    expected = per_item(oracles.attention_weights, s.batch, Q, K, mask)
+    assert_close(functional.attention_weights(Q, K, mask), expected)
+
+
+@given(shapes(), st.booleans())
+def test_attention(s: Shape, masked: bool):
+    Q, K, Z = s.randn(*s.batch, s.M, s.C, s.S), s.randn(*s.batch, s.N, s.C, s.S), s.randn(*s.batch, s.N, s.C_out, s.S)
+    mask = random_mask(*s.batch, s.N) if masked else None
+    assert_close(functional.attention(Q, K, Z, mask), per_item(oracles.attention, s.batch, Q, K, Z, mask))
+
+
+@given(shapes(), st.booleans())
+def test_read_scalars(s: Shape, masked: bool):
+    Q, K, scalars = s.randn(*s.batch, s.M, s.C, s.S), s.randn(*s.batch, s.N, s.C, s.S), s.randn(*s.batch, s.N, 2)
+    mask = random_mask(*s.batch, s.N) if masked else None
+    expected = per_item(oracles.attention, s.batch, Q, K, scalars[..., None], mask).squeeze(-1)
+    assert_close(functional.read_scalars(Q, K, scalars, mask), expected)
+
+
+@given(shapes(), st.sampled_from([1, 2, 3]), st.booleans())
+def test_multihead_attention(s: Shape, heads: int, masked: bool):
+    Q, K = s.randn(*s.batch, s.M, s.C, s.S), s.randn(*s.batch, s.N, s.C, s.S)
+    Z = s.randn(*s.batch, s.N, s.C_out, s.S)
+    W_Q, W_K = s.randn(2 * heads, s.C), s.randn(2 * heads, s.C)
+    W_Z, W_O = s.randn(2 * heads, s.C_out), s.randn(s.C_out, 2 * heads)
+    mask = random_mask(*s.batch, s.N) if masked else None
+    q, k, z = functional.linear(Q, W_Q), functional.linear(K, W_K), functional.linear(Z, W_Z)
+    actual = functional.linear(functional.multihead_attention(q, k, z, heads, mask), W_O)
+    expected = per_item(
+        lambda q, k, z, m: oracles.multihead_attention(q, k, z, W_Q, W_K, W_Z, W_O, heads, m), s.batch, Q, K, Z, mask
+    )
+    assert_close(actual, expected)
+
+
+@given(shapes(), st.booleans())
+def test_mean_pool(s: Shape, masked: bool):
+    V = s.randn(*s.batch, s.N, s.C, s.S)
+    mask = random_mask(*s.batch, s.N) if masked else None
+    assert_close(functional.mean_pool(V, mask), per_item(oracles.mean_pool, s.batch, V, mask))
+
+
+@given(shapes(), st.booleans(), st.sampled_from([1e-10, 0.3]))
+def test_max_pool(s: Shape, masked: bool, tolerance: float):
+    V, W = s.randn(*s.batch, s.N, s.C, s.S), s.randn(s.C, s.C)
+    mask = random_mask(*s.batch, s.N) if masked else None
+    expected = per_item(lambda v, m: oracles.max_pool(v, W, m, tie_tolerance=tolerance), s.batch, V, mask)
+    assert_close(functional.max_pool(V, W, mask, tie_tolerance=tolerance), expected)
+
+
+@given(shapes(), st.booleans())
+def test_mean_project(s: Shape, masked: bool):
+    V, W = s.randn(*s.batch, s.N, s.C, s.S), s.randn(s.M, s.C_out, s.C)
+    mask = random_mask(*s.batch, s.N) if masked else None
+    assert_close(
+        functional.mean_project(V, W, mask), per_item(lambda v, m: oracles.mean_project(v, W, m), s.batch, V, mask)
+    )
+
+
+@given(shapes())
+def test_invariant(s: Shape):
+    V, T = s.randn(*s.batch, s.N, s.C, s.S), s.randn(*s.batch, s.N, s.C_out, s.S)
+    assert_close(functional.invariant(V, T), per_item(oracles.invariant, (*s.batch, s.N), V, T))
+
+
+@given(shapes(), st.integers(1, 8), st.booleans(), st.sampled_from([1e-10, 0.2]))
+def test_nearest_neighbors(s: Shape, k: int, masked: bool, tolerance: float):
+    x = s.randn(*s.batch, s.N, s.S)
+    mask = random_mask(*s.batch, s.N) if masked else None
+    index, weight = nearest_neighbors(x, k, mask, tie_tolerance=tolerance)
+    dense = torch.zeros(*s.batch, s.N, s.N, dtype=x.dtype).scatter_add(-1, index, weight)
+    expected = per_item(lambda v, m: oracles.neighbor_weights(v, k, m, tie_tolerance=tolerance), s.batch, x, mask)
+    kept = torch.ones(*s.batch, s.N, dtype=torch.bool) if mask is None else mask  # rows of padding mean nothing
+    assert_close(dense[kept], expected[kept])
+
+
+@given(shapes(), st.integers(1, 4), SLOPE, EPS)
+def test_edge_convolution(s: Shape, k: int, slope: float, eps: float):
+    V, W, U = s.randn(*s.batch, s.N, s.C, s.S), s.randn(s.C_out, 2 * s.C), s.randn(s.C_out, 2 * s.C)
+    index, weight = nearest_neighbors(V.flatten(-2), k)
+    actual = functional.edge_convolution(V, index, weight, W, U, negative_slope=slope, eps=eps)
+
+    def oracle(v):
+        weights = oracles.neighbor_weights(v.flatten(-2), k)
+        return oracles.edge_convolution(v, weights, W, U, negative_slope=slope, eps=eps)
+
+    assert_close(actual, per_item(oracle, s.batch, V))
+
+
+@given(shapes(spatial_dims=(3, 5)))
+def test_cross_product(s: Shape):
+    A, B = s.randn(*s.batch, s.N, s.C, s.S), s.randn(*s.batch, s.N, s.C, s.S)
+    assert_close(functional.cross_product(A, B), per_item(oracles.cross_product, (*s.batch, s.N), A, B))
+
+
+def test_guards_leave_the_papers_formula_alone():
+    """At the default eps, VN-ReLU and VN-LayerNorm equal the unguarded formula to 1e-6 on standard normal input."""
+    V = torch.randn(64, 32, 3, dtype=torch.float64)
+    W, U = torch.randn(32, 32, dtype=torch.float64), torch.randn(32, 32, dtype=torch.float64)
+    ones, zeros = torch.ones(32, dtype=torch.float64), torch.zeros(32, dtype=torch.float64)
+    assert_close(functional.relu(V, W, U), per_item(lambda v: oracles.relu(v, W, U, eps=0.0), (64,), V), 1e-6)
+    expected = per_item(lambda v: oracles.layer_norm(v, ones, zeros, eps=0.0), (64,), V)
+    assert_close(functional.layer_norm(V, ones, zeros), expected, 1e-6)
