@@ -1,0 +1,87 @@
+"""Classifiers and forecasters in the arrangements that users meet, with inputs to match."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+import vnt
+
+CLASSIFIERS: dict[str, dict] = {
+    "default": {},
+    "early": {"num_attributes": 2, "fusion": "early"},
+    "early without anchor": {"num_attributes": 2, "fusion": "early", "attribute_anchor": False},
+    "late": {"num_attributes": 2, "fusion": "late"},
+    "latents": {"num_latents": 6},
+    "latents early": {"num_latents": 6, "num_attributes": 2, "fusion": "early"},
+    "latents late": {"num_latents": 6, "num_attributes": 2, "fusion": "late"},
+    "edges": {"num_neighbors": 5},
+    "edges early": {"num_neighbors": 5, "num_attributes": 2, "fusion": "early"},
+    "normals": {"num_vectors": 1},
+    "normals early": {"num_vectors": 1, "num_attributes": 2, "fusion": "early"},
+    "post-norm": {"norm_position": "post"},
+    "median": {"center": "median"},
+    "raw": {"scale": "raw"},
+    "scale-invariant": {"scale": "invariant"},
+    "chirality": {"chirality": True},
+    "chirality early": {"chirality": True, "num_attributes": 2, "fusion": "early"},
+    "batch norm": {"mlp_norm": "batch"},
+    "mean pool": {"pooling": "mean", "point_channels": 0},
+}
+FORECASTERS: dict[str, dict] = {
+    name: {key: value for key, value in options.items() if key not in ("pooling", "point_channels")}
+    for name, options in CLASSIFIERS.items()
+    if name != "mean pool"
+}
+SMALL = {"channels": 16, "num_heads": 4, "depth": 2}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Arguments of a model's forward, and how they transform."""
+
+    points: Tensor
+    attributes: Tensor | None = None
+    vectors: Tensor | None = None
+    kinds: list[str] = field(default_factory=list)
+
+    def tensors(self) -> list[Tensor]:
+        return [x for x in (self.points, self.attributes, self.vectors) if x is not None]
+
+
+def classifier(name: str, dtype: torch.dtype = torch.float64, **more) -> vnt.VNTransformerClassifier:
+    config = vnt.ClassifierConfig(
+        **{"num_classes": 5, "point_channels": 16, "head_channels": 16, **SMALL, **CLASSIFIERS[name], **more}
+    )
+    return vnt.VNTransformerClassifier(config).to(dtype)
+
+
+def forecaster(name: str, dtype: torch.dtype = torch.float64, **more) -> vnt.VNTransformerForecaster:
+    return vnt.VNTransformerForecaster(
+        vnt.ForecasterConfig(**{"num_future": 7, **SMALL, **FORECASTERS[name], **more})
+    ).to(dtype)
+
+
+def inputs_for(model: nn.Module, *size: int, dtype: torch.dtype = torch.float64) -> Inputs:
+    """Standard normal points and whatever else the model's config asks for."""
+    config = model.config
+    points = torch.randn(*size, 3, dtype=dtype)
+    if isinstance(model, vnt.VNTransformerForecaster):
+        points = points.cumsum(-2)
+    attributes = torch.randn(*size, config.num_attributes, dtype=dtype) if config.num_attributes else None
+    vectors = torch.randn(*size, config.num_vectors, 3, dtype=dtype) if config.num_vectors else None
+    kinds = ["point"] + ["scalar"] * (attributes is not None) + ["vector"] * (vectors is not None)
+    return Inputs(points, attributes, vectors, kinds)
+
+
+def bind(model: nn.Module, mask: Tensor | None = None):
+    """The model as a function of just the tensors that its config asks for."""
+    config = model.config
+
+    def function(points: Tensor, *others: Tensor) -> Tensor:
+        rest = list(others)
+        attributes = rest.pop(0) if config.num_attributes else None
+        vectors = rest.pop(0) if config.num_vectors else None
+        return model(points, attributes, mask, vectors)
+
+    return function

@@ -1,0 +1,169 @@
+"""Both models in every arrangement: symmetry, masks, padding, degenerate clouds, features."""
+
+import pytest
+import torch
+
+import vnt
+from helpers import assert_close, random_mask
+from models.cases import CLASSIFIERS, FORECASTERS, bind, classifier, forecaster, inputs_for
+from vnt.testing import equivariance_error, point, scalar, vector
+
+N = 24
+GATE = {torch.float32: 1e-4, torch.float64: 1e-11}
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+ALL = pytest.mark.parametrize(
+    ("make", "name"), [(classifier, name) for name in CLASSIFIERS] + [(forecaster, name) for name in FORECASTERS]
+)
+TRAINING = pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+
+
+def centred(model):
+    """What is compared: logits less their mean, forecasts less the last observed point."""
+    call = bind(model)
+    if isinstance(model, vnt.VNTransformerClassifier):
+        return lambda *x: (out := call(*x)) - out.mean(-1, keepdim=True)
+    return lambda points, *x: call(points, *x) - points[..., -1:, :]
+
+
+def output_kind(model):
+    return scalar() if hasattr(model.config, "num_classes") else vector(token_axis=None)
+
+
+@ALL
+@DTYPES
+@TRAINING
+def test_symmetry(make, name, dtype, training):
+    """Rotations, translations, and for clouds the order of points, in train and eval mode; O(3) unless chiral."""
+    model = make(name, dtype).train(training)
+    inputs = inputs_for(model, 4, N, dtype=dtype)
+    groups = ["SO(3)" if model.config.chirality else "O(3)", "translations"]
+    for group in groups:
+        error = equivariance_error(centred(model), inputs.tensors(), inputs.kinds, output_kind(model), group=group)
+        assert error <= GATE[dtype], f"{group}: {error:.1e}"
+    if make is classifier:
+        tokens = {"point": point(-2), "scalar": scalar(-2), "vector": vector(-3)}
+        kinds = [tokens[kind] for kind in inputs.kinds]
+        error = equivariance_error(centred(model), inputs.tensors(), kinds, scalar(), group="permutations")
+        assert error <= GATE[dtype], f"permutations: {error:.1e}"
+
+
+@ALL
+def test_chirality_is_what_tells_mirror_images_apart(make, name):
+    model = make(name).eval()
+    inputs = inputs_for(model, 4, N)
+    error = equivariance_error(centred(model), inputs.tensors(), inputs.kinds, output_kind(model), group="O(3)")
+    assert (error > 1e-3) == model.config.chirality
+
+
+@ALL
+@TRAINING
+def test_a_padded_cloud_gives_what_the_bare_one_gives(make, name, training):
+    torch.manual_seed(3)
+    model = make(name).train(training)
+    bare = inputs_for(model, 3, N)
+    mask = (torch.arange(N + 9) < N).expand(3, -1)
+    padded = [torch.cat([x, torch.full((3, 9, *x.shape[2:]), float("nan"), dtype=x.dtype)], 1) for x in bare.tensors()]
+    expected = bind(model)(*bare.tensors())
+    assert_close(bind(model, mask)(*padded), expected, 1e-11)
+
+
+@ALL
+def test_an_item_alone_gives_what_it_gives_in_a_batch(make, name):
+    model = make(name).eval()
+    inputs = inputs_for(model, 4, N).tensors()
+    assert_close(bind(model)(*[x[1:2] for x in inputs])[0], bind(model)(*inputs)[1], 1e-11)
+    assert_close(bind(model)(*[x[1] for x in inputs]), bind(model)(*inputs)[1], 1e-11)
+
+
+DEGENERATE = [
+    "zero",
+    "one point",
+    "coincident",
+    "collinear",
+    "planar",
+    "tiny",
+    "huge",
+    "one left by the mask",
+    "far away",
+]
+
+
+@ALL
+@DTYPES
+@TRAINING
+@pytest.mark.parametrize("kind", DEGENERATE)
+def test_degenerate_clouds_give_finite_values_and_gradients(make, name, dtype, training, kind):
+    model = make(name, dtype).train(training)
+    inputs = inputs_for(model, 3, 1 if kind == "one point" else 8, dtype=dtype)
+    points, mask = inputs.points, None
+    match kind:
+        case "zero":
+            points = torch.zeros_like(points)
+        case "coincident":
+            points = points[:, :1].expand_as(points).clone()
+        case "collinear":
+            points = points[:, :, :1] * torch.tensor([1.0, 2.0, -1.0], dtype=dtype)
+        case "planar":
+            points = points * torch.tensor([1.0, 1.0, 0.0], dtype=dtype)
+        case "tiny":
+            points = 1e-12 * points
+        case "huge":
+            points = 1e12 * points
+        case "far away":
+            points = points + 1e6
+        case "one left by the mask":
+            mask = torch.zeros(points.shape[:-1], dtype=torch.bool)
+            mask[:, 3] = True
+    points.requires_grad_()
+    out = bind(model, mask)(points, *inputs.tensors()[1:])
+    (out / out.detach().abs().amax().clamp(min=1)).square().sum().backward()
+    assert torch.isfinite(out).all()
+    assert points.grad is not None
+    assert torch.isfinite(points.grad).all()
+    for key, parameter in model.named_parameters():
+        assert parameter.grad is None or torch.isfinite(parameter.grad).all(), key
+
+
+@ALL
+def test_features_are_a_backbone(make, name):
+    """Per-point features: equivariant ones turn, invariant ones do not, both follow the order of the points."""
+    model = make(name).eval()
+    inputs = inputs_for(model, 2, N)
+
+    def part(index: int):
+        def function(points, *others):
+            rest = list(others)
+            attributes = rest.pop(0) if model.config.num_attributes else None
+            return model.features(points, attributes, None, rest.pop(0) if rest else None)[index]
+
+        return function
+
+    equivariant, invariant = (part(i)(*inputs.tensors()) for i in (0, 1))
+    tokens = model.config.num_latents or N
+    assert equivariant.shape == (2, tokens, model.config.channels, model.config.spatial_dim)
+    assert invariant.shape[:2] == (2, tokens)
+    assert equivariance_error(part(0), inputs.tensors(), inputs.kinds, "vector") <= 1e-11
+    assert equivariance_error(part(1), inputs.tensors(), inputs.kinds, "scalar") <= 1e-11
+
+
+@ALL
+def test_every_parameter_matters(make, name):
+    model = make(name)
+    mask = random_mask(3, N)
+    bind(model, mask)(*inputs_for(model, 3, N).tensors()).square().sum().backward()
+    for key, parameter in model.named_parameters():
+        assert parameter.grad is not None, f"{key} is never used"
+        assert float(parameter.grad.abs().max()) > 0, f"{key} has no influence"
+
+
+@pytest.mark.parametrize("options", [{}, {"mlp_norm": "batch"}, {"num_latents": 16}], ids=str)
+@TRAINING
+def test_700_points_padded_to_1024_in_float32(options, training):
+    """Full size, garbage under the mask: the bare cloud's logits to 1e-5, with batch statistics in training too."""
+    model = vnt.VNTransformerClassifier(vnt.ClassifierConfig(num_classes=40, **options)).train(training)
+    points = torch.randn(2, 700, 3)
+    padded = torch.cat([points, 1e3 * torch.randn(2, 324, 3)], 1)
+    mask = (torch.arange(1024) < 700).expand(2, -1)
+    with torch.no_grad():
+        bare, full = model(points), model(padded, None, mask)
+    assert float(((full - bare).norm(dim=-1) / bare.norm(dim=-1)).max()) <= 1e-5
