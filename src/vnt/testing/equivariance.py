@@ -219,7 +219,7 @@ def _draw_action(
 
 def _relative_error(moved: Tensor, expected: Tensor, batched: bool) -> float:
     """The largest over items of ‖moved − expected‖ / ‖expected‖; NaN counts as infinite."""
-    moved, expected = (x.double().flatten(1) if batched else x.double().reshape(1, -1) for x in (moved, expected))
+    moved, expected = (x.double().reshape(len(x) if batched else 1, -1) for x in (moved, expected))
     error = (moved - expected).norm(dim=-1)
     scale = expected.norm(dim=-1)
     relative = torch.where(error > 0, error / scale, error)

@@ -1,0 +1,177 @@
+"""Wrong input gets a ValueError that names the value and what was expected.
+
+Runs without the shape-checking import hook of the rest of the suite, as users do.
+"""
+
+import pytest
+import torch
+
+import vnt
+from vnt.geometry import center, nearest_neighbors, permute, rotate, rotation_about, translate
+from vnt.testing import equivariance_error
+
+V = torch.randn(2, 5, 16, 3)
+LAYERS = {
+    "VNLinear": vnt.VNLinear(16, 8),
+    "VNReLU": vnt.VNReLU(16),
+    "VNLayerNorm": vnt.VNLayerNorm(16),
+    "VNRMSNorm": vnt.VNRMSNorm(16),
+    "VNBatchNorm": vnt.VNBatchNorm(16),
+    "VNMLP": vnt.VNMLP(16, 8, 16),
+    "VNEncoderBlock": vnt.VNEncoderBlock(16, 4),
+    "VNEncoder": vnt.VNEncoder(16, 4, depth=2),
+    "VNLatentEncoder": vnt.VNLatentEncoder(16, 4, depth=2, num_latents=3),
+    "VNMaxPool": vnt.VNMaxPool(16),
+    "VNMeanProject": vnt.VNMeanProject(16, 8, num_latents=3),
+    "VNInvariant": vnt.VNInvariant(16),
+    "VNEdgeConv": vnt.VNEdgeConv(16, 8, num_neighbors=2),
+    "VNCrossProduct": vnt.VNCrossProduct(16),
+}
+REDUCE_OVER_TOKENS = [
+    "VNBatchNorm",
+    "VNEncoderBlock",
+    "VNEncoder",
+    "VNLatentEncoder",
+    "VNMaxPool",
+    "VNMeanProject",
+    "VNEdgeConv",
+]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_name_a_wrong_number_of_channels(name):
+    with pytest.raises(ValueError, match=r"expects a tensor \(\.\.\., 16, S\) of 16 channels, got \(2, 5, 12, 3\)"):
+        LAYERS[name](torch.randn(2, 5, 12, 3))
+
+
+def test_layers_name_a_wrong_last_axis():
+    for layer in (vnt.VNLinear(16, 8), vnt.VNEncoder(16, 4, depth=1)):
+        with pytest.raises(ValueError, match=r"expects a last axis of 3 coordinates, got \(2, 5, 16, 4\)"):
+            layer(torch.randn(2, 5, 16, 4))
+
+
+@pytest.mark.parametrize("name", REDUCE_OVER_TOKENS)
+def test_layers_refuse_masks_of_the_wrong_kind(name):
+    layer = LAYERS[name]
+    with pytest.raises(ValueError, match=r"Boolean mask.*float32"):
+        layer(V, torch.ones(2, 5))
+    with pytest.raises(ValueError, match=r"mask of shape \(2, 5\), got \(2, 6\)"):
+        layer(V, torch.ones(2, 6, dtype=torch.bool))
+    with pytest.raises(ValueError, match="leaves no point"):
+        layer(V, torch.tensor([[True] * 5, [False] * 5]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: vnt.VNLinear(0, 4), "in_channels must be a whole number of at least 1, got 0"),
+        (lambda: vnt.VNLinear(4, 4, bias_epsilon=-1e-6), "bias_epsilon must be at least 0, got -1e-06"),
+        (lambda: vnt.VNReLU(4, out_channels=0), "out_channels must be a whole number of at least 1, got 0"),
+        (lambda: vnt.VNMultiheadAttention(10, 4), "num_heads must divide the 10 channels of the values, got 4"),
+        (lambda: vnt.VNMultiheadAttention(16, 4, value_channels=6), "num_heads must divide the 6 channels"),
+        (lambda: vnt.VNEncoderBlock(16, 4, norm="instance"), "norm must be one of .*, got 'instance'"),  # pyrefly: ignore
+        (lambda: vnt.VNEncoderBlock(16, 4, norm_position="mid"), "norm_position must be one of"),  # pyrefly: ignore
+        (lambda: vnt.VNEncoder(16, 4, depth=0), "depth must be a whole number of at least 1, got 0"),
+        (lambda: vnt.VNMeanProject(16, 16, num_latents=0), "num_latents must be a whole number of at least 1, got 0"),
+        (
+            lambda: vnt.VNEdgeConv(16, 16, num_neighbors=-1),
+            "num_neighbors must be a whole number of at least 0, got -1",
+        ),
+        (lambda: vnt.VNCrossProduct(16, spatial_dim=2), "spatial_dim of at least 3, got 2"),
+    ],
+)
+def test_constructors_name_the_argument(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+MODELS = [
+    (
+        vnt.VNTransformerClassifier,
+        lambda **options: vnt.ClassifierConfig(num_classes=3, channels=8, num_heads=2, **options),
+    ),
+    (vnt.VNTransformerForecaster, lambda **options: vnt.ForecasterConfig(channels=8, num_heads=2, **options)),
+]
+
+
+@pytest.mark.parametrize(("model", "config"), MODELS)
+def test_models_name_what_is_wrong(model, config):
+    plain = model(config())
+    points = torch.randn(2, 6, 3)
+    broken = points.clone()
+    broken[1, 4, 2] = float("nan")
+    keep = torch.ones(2, 6, dtype=torch.bool)
+    for args, message in [
+        ((torch.randn(2, 6, 4),), r"points must be \(\.\.\., N, 3\) with N of at least 1, got \(2, 6, 4\)"),
+        ((torch.randn(2, 0, 3),), r"got \(2, 0, 3\)"),
+        ((torch.ones(2, 6, 3, dtype=torch.int64),), "floating-point numbers, got torch.int64"),
+        ((points, torch.randn(2, 6, 1)), r"built without attributes, but attributes of shape \(2, 6, 1\)"),
+        ((points, None, None, torch.randn(2, 6, 1, 3)), "built without vectors"),
+        ((broken,), r"points must be finite, got nan at index \(1, 4, 2\)"),
+        ((points * float("inf"),), "points must be finite, got"),
+        ((points, None, ~keep), "leaves no point"),
+        ((points, None, keep[:, :5]), r"mask of shape \(2, 6\), got \(2, 5\)"),
+        ((points, None, keep.float()), "Boolean mask"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            plain(*args)
+
+
+@pytest.mark.parametrize(("model", "config"), MODELS)
+@pytest.mark.parametrize("fusion", ["early", "late"])
+def test_models_with_attributes_want_them(model, config, fusion):
+    attributed = model(config(num_attributes=2, fusion=fusion))
+    points = torch.randn(2, 6, 3)
+    with pytest.raises(ValueError, match="built with num_attributes=2, but no attributes were given"):
+        attributed(points)
+    with pytest.raises(ValueError, match=r"attributes must have shape \(2, 6, 2\), got \(2, 6, 3\)"):
+        attributed(points, torch.randn(2, 6, 3))
+    with pytest.raises(ValueError, match="attributes must be finite"):
+        attributed(points, torch.full((2, 6, 2), float("nan")))
+
+
+@pytest.mark.parametrize(("model", "config"), MODELS)
+def test_nan_under_the_mask_and_switched_off_checks_pass(model, config):
+    plain = model(config()).eval()
+    points = torch.randn(2, 6, 3)
+    points[:, 5] = float("nan")
+    mask = (torch.arange(6) < 5).expand(2, -1)
+    assert torch.isfinite(plain(points, None, mask)).all()
+    with vnt.value_checks(enabled=False):
+        assert torch.isnan(plain(points)).any()
+    with pytest.raises(ValueError, match="finite"):
+        plain(points)
+
+
+def test_geometry_names_what_is_wrong():
+    x = torch.randn(2, 5, 3)
+    with pytest.raises(ValueError, match=r"center must be one of .*'mode'"):
+        center(x, method="mode")  # pyrefly: ignore
+    with pytest.raises(ValueError, match="num_neighbors must be at least 1, got 0"):
+        nearest_neighbors(x, 0)
+    with pytest.raises(ValueError, match=r"cannot turn \(2, 5, 3\) by rotations \(4, 3, 3\)"):
+        rotate(x, torch.eye(3).expand(4, 3, 3))
+    with pytest.raises(ValueError, match=r"cannot move \(2, 5, 3\) by translations \(4, 3\)"):
+        translate(x, torch.zeros(4, 3))
+    with pytest.raises(ValueError, match=r"cannot reorder axis 1 of \(2, 5, 3\) by 4"):
+        permute(x, torch.arange(4), 1)
+    with pytest.raises(ValueError, match="not all zero"):
+        rotation_about((0.0, 0.0, 0.0), torch.tensor(1.0))
+
+
+def test_the_tester_names_what_is_wrong():
+    x = torch.randn(2, 5, 3)
+    with pytest.raises(ValueError, match="1 arguments but 2 descriptions"):
+        equivariance_error(lambda x: x, [x], ["point", "scalar"], "point")
+    with pytest.raises(ValueError, match=r"group must be one of .*'SU\(2\)'"):
+        equivariance_error(lambda x: x, [x], ["point"], "point", group="SU(2)")  # pyrefly: ignore
+    with pytest.raises(ValueError, match=r"transforms as one of .*'tensor'"):
+        equivariance_error(lambda x: x, [x], ["tensor"], "point")  # pyrefly: ignore
+    with pytest.raises(ValueError, match="nothing here turns or moves"):
+        equivariance_error(lambda x: x, [x], ["scalar"], "scalar")
+
+
+def test_unknown_names_are_unknown():
+    with pytest.raises(AttributeError, match="no attribute 'VNQuaternion'"):
+        vnt.VNQuaternion  # noqa: B018  # pyrefly: ignore
+    assert "VNLinear" in dir(vnt)

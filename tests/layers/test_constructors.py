@@ -1,0 +1,191 @@
+"""Every constructor argument changes something, and weights start where attention is not saturated."""
+
+import inspect
+
+import pytest
+import torch
+
+import vnt
+from contracts.cases import C, cloud
+
+
+@pytest.fixture(autouse=True)
+def _no_gradients():
+    with torch.no_grad():
+        yield
+
+
+SELF = {
+    "VNMultiheadAttention": lambda layer, V: layer(V, V, V[..., : layer.value_channels, :]),
+    "VNGate": lambda layer, V: layer(V, V[..., :2, 0]),
+    "VNLinear": lambda layer, V: layer(V),
+}
+# For each layer: how it is made, and for each argument a value other than that or the default.
+ARGUMENTS = {
+    vnt.VNLinear: ((C, 8), {"in_channels": 15, "out_channels": 9, "bias_epsilon": 0.1, "spatial_dim": 4}),
+    vnt.VNReLU: (
+        (C,),
+        {"channels": 15, "out_channels": 8, "negative_slope": 0.2, "share_direction": True, "eps": 1.0},
+    ),
+    vnt.VNLayerNorm: ((C,), {"channels": 15, "eps": 1.0}),
+    vnt.VNRMSNorm: ((C,), {"channels": 15, "eps": 1.0}),
+    vnt.VNBatchNorm: ((C,), {"channels": 15, "momentum": 0.5, "eps": 1.0}),
+    vnt.VNMultiheadAttention: (
+        (C, 4),
+        {"channels": 8, "num_heads": 2, "value_channels": 8, "bias_epsilon": 0.1, "spatial_dim": 4},
+    ),
+    vnt.VNMLP: (
+        (C, 8, C),
+        {
+            "in_channels": 15,
+            "hidden_channels": 9,
+            "out_channels": 9,
+            "norm": "rms",
+            "negative_slope": 0.2,
+            "share_direction": True,
+            "relu_eps": 1.0,
+            "bias_epsilon": 0.1,
+            "spatial_dim": 4,
+        },
+    ),
+    vnt.VNEncoderBlock: (
+        (C, 4),
+        {
+            "channels": 8,
+            "num_heads": 2,
+            "hidden_channels": 9,
+            "norm": "layer",
+            "norm_position": "post",
+            "mlp_norm": "batch",
+            "negative_slope": 0.2,
+            "relu_eps": 1.0,
+            "bias_epsilon": 0.1,
+            "spatial_dim": 4,
+        },
+    ),
+    vnt.VNEncoder: (
+        (C, 4, 2),
+        {
+            "channels": 8,
+            "num_heads": 2,
+            "depth": 1,
+            "norm": "layer",
+            "norm_position": "post",
+            "mlp_norm": "rms",
+            "bias_epsilon": 0.1,
+        },
+    ),
+    vnt.VNLatentEncoder: (
+        (C, 4, 2, 3),
+        {"channels": 8, "num_heads": 2, "depth": 1, "num_latents": 4, "norm": "layer", "norm_position": "post"},
+    ),
+    vnt.VNMaxPool: ((C,), {"channels": 15, "tie_tolerance": 0.9}),
+    vnt.VNMeanProject: ((C, 8, 3), {"in_channels": 15, "out_channels": 9, "num_latents": 4}),
+    vnt.VNInvariant: (
+        (C,),
+        {
+            "channels": 15,
+            "hidden_channels": 9,
+            "negative_slope": 0.2,
+            "relu_eps": 1.0,
+            "bias_epsilon": 0.1,
+            "spatial_dim": 4,
+        },
+    ),
+    vnt.VNEdgeConv: (
+        (C, 8, 3),
+        {"in_channels": 15, "out_channels": 9, "num_neighbors": 4, "negative_slope": 0.2},
+    ),
+    vnt.VNCrossProduct: ((C,), {"channels": 15, "spatial_dim": 4}),
+    vnt.VNGate: ((2, C), {"num_scalars": 3, "channels": 15, "hidden": 8}),
+}
+
+
+def result(cls, arguments: dict):
+    """What the layer makes of one cloud, from one seed; or the message, if it does not fit any more."""
+    torch.manual_seed(0)
+    V = cloud(2)
+    torch.manual_seed(0)
+    layer = cls(**arguments).double()
+    try:
+        call = SELF.get(cls.__name__, lambda layer, V: layer(V))
+        call(layer, V)  # moves running statistics, so that the momentum shows
+        return call(layer.eval(), V)
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    ("cls", "name"), [(cls, name) for cls, (_, values) in ARGUMENTS.items() for name in values], ids=str
+)
+def test_every_constructor_argument_changes_something(cls, name):
+    values, changed = ARGUMENTS[cls]
+    parameters = list(inspect.signature(cls).parameters)
+    base = dict(zip(parameters, values, strict=False))
+    before, after = result(cls, base), result(cls, {**base, name: changed[name]})
+    assert isinstance(before, torch.Tensor)
+    same = isinstance(after, torch.Tensor) and after.shape == before.shape and torch.equal(after, before)
+    assert not same, f"{name} of {cls.__name__} changes nothing"
+
+
+@pytest.mark.parametrize("cls", ARGUMENTS)
+def test_the_table_above_is_complete(cls):
+    known = set(inspect.signature(cls).parameters) - {"options"}
+    tested = set(ARGUMENTS[cls][1])
+    missing = known - tested
+    # At k = 0 a VNEdgeConv is a VNLinear, and only there are these two read; tested below.
+    allowed = {"bias_epsilon", "spatial_dim"} if cls is vnt.VNEdgeConv else set()
+    assert missing <= allowed
+
+
+def test_edge_convolution_without_neighbours_reads_bias_and_dimension():
+    plain = vnt.VNEdgeConv(C, 8, 0)
+    biased = vnt.VNEdgeConv(C, 8, 0, bias_epsilon=0.1, spatial_dim=4)
+    assert plain.lift.bias_direction is None
+    assert biased.lift.bias_direction is not None
+    assert biased.lift.spatial_dim == 4
+
+
+@pytest.mark.parametrize("N", [64, 512])
+@pytest.mark.parametrize("heads", [1, 4, 16])
+def test_attention_starts_far_from_saturation(N, heads):
+    """On normalised tokens the largest of N weights stays small; PyPI's VN-transformer starts at 0.89."""
+    from vnt import functional
+
+    V = vnt.VNRMSNorm(64)(torch.randn(2, N, 64, 3))
+    layer = vnt.VNMultiheadAttention(64, heads)
+    P = 64 // heads
+    for h in range(heads):
+        rows = slice(h * P, (h + 1) * P)
+        weights = functional.attention_weights(layer.query(V)[..., rows, :], layer.key(V)[..., rows, :])
+        assert float(weights.max(-1).values.mean()) < 8 / N
+
+
+@pytest.mark.parametrize("options", [{}, {"norm": "layer", "norm_position": "post", "mlp_norm": "batch"}], ids=str)
+def test_a_deep_stack_keeps_its_scale(options):
+    encoder = vnt.VNEncoder(64, 8, depth=12, **options)
+    out = encoder(torch.randn(4, 64, 64, 3))
+    assert 0.3 < float(out.square().sum(-1).mean().sqrt()) < 3
+
+
+def test_the_bias_is_one_vector_of_length_epsilon_per_channel():
+    layer = vnt.VNLinear(4, 8, bias_epsilon=1e-3)
+    bias = layer(torch.zeros(4, 3))
+    torch.testing.assert_close(bias.norm(dim=-1), torch.full((8,), 1e-3))
+
+
+def test_self_attention_in_one_product_equals_three():
+    for epsilon in (0.0, 0.1):
+        layer, V = vnt.VNMultiheadAttention(C, 4, bias_epsilon=epsilon).double(), cloud(2)
+        torch.testing.assert_close(layer(V, V, V), layer(V, V + 0, V + 0), rtol=0, atol=1e-13)
+
+
+def test_batch_statistics_follow_torch():
+    """Running mean and variance of the lengths move as those of torch's own batch norm."""
+    ours, theirs = vnt.VNBatchNorm(C).double(), torch.nn.BatchNorm1d(C).double()
+    for _ in range(3):
+        V = cloud(4)
+        ours(V)
+        theirs(V.norm(dim=-1).flatten(0, 1))
+    torch.testing.assert_close(ours.running_mean, theirs.running_mean, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(ours.running_var, theirs.running_var, rtol=1e-9, atol=1e-9)
