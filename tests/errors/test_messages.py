@@ -69,8 +69,8 @@ def test_layers_refuse_masks_of_the_wrong_kind(name):
         (lambda: vnt.VNReLU(4, out_channels=0), "out_channels must be a whole number of at least 1, got 0"),
         (lambda: vnt.VNMultiheadAttention(10, 4), "num_heads must divide the 10 channels of the values, got 4"),
         (lambda: vnt.VNMultiheadAttention(16, 4, value_channels=6), "num_heads must divide the 6 channels"),
-        (lambda: vnt.VNEncoderBlock(16, 4, norm="instance"), "norm must be one of .*, got 'instance'"),  # pyrefly: ignore
-        (lambda: vnt.VNEncoderBlock(16, 4, norm_position="mid"), "norm_position must be one of"),  # pyrefly: ignore
+        (lambda: vnt.VNEncoderBlock(16, 4, norm="instance"), "norm must be one of .*, got 'instance'"),
+        (lambda: vnt.VNEncoderBlock(16, 4, norm_position="mid"), "norm_position must be one of"),
         (lambda: vnt.VNEncoder(16, 4, depth=0), "depth must be a whole number of at least 1, got 0"),
         (lambda: vnt.VNMeanProject(16, 16, num_latents=0), "num_latents must be a whole number of at least 1, got 0"),
         (
@@ -146,7 +146,7 @@ def test_nan_under_the_mask_and_switched_off_checks_pass(model, config):
 def test_geometry_names_what_is_wrong():
     x = torch.randn(2, 5, 3)
     with pytest.raises(ValueError, match=r"center must be one of .*'mode'"):
-        center(x, method="mode")  # pyrefly: ignore
+        center(x, method="mode")
     with pytest.raises(ValueError, match="num_neighbors must be at least 1, got 0"):
         nearest_neighbors(x, 0)
     with pytest.raises(ValueError, match=r"cannot turn \(2, 5, 3\) by rotations \(4, 3, 3\)"):
@@ -164,14 +164,14 @@ def test_the_tester_names_what_is_wrong():
     with pytest.raises(ValueError, match="1 arguments but 2 descriptions"):
         equivariance_error(lambda x: x, [x], ["point", "scalar"], "point")
     with pytest.raises(ValueError, match=r"group must be one of .*'SU\(2\)'"):
-        equivariance_error(lambda x: x, [x], ["point"], "point", group="SU(2)")  # pyrefly: ignore
+        equivariance_error(lambda x: x, [x], ["point"], "point", group="SU(2)")
     with pytest.raises(ValueError, match=r"transforms as one of .*'tensor'"):
-        equivariance_error(lambda x: x, [x], ["tensor"], "point")  # pyrefly: ignore
+        equivariance_error(lambda x: x, [x], ["tensor"], "point")
     with pytest.raises(ValueError, match="nothing here turns or moves"):
         equivariance_error(lambda x: x, [x], ["scalar"], "scalar")
 
 
 def test_unknown_names_are_unknown():
     with pytest.raises(AttributeError, match="no attribute 'VNQuaternion'"):
-        vnt.VNQuaternion  # noqa: B018  # pyrefly: ignore
+        vnt.VNQuaternion  # noqa: B018
     assert "VNLinear" in dir(vnt)

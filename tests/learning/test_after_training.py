@@ -5,7 +5,7 @@ import torch
 
 import vnt
 from helpers import centred_logits, displacements
-from learning.training import toy_clouds, toy_tracks, train_classifier, train_forecaster
+from vnt.bench.toy import toy_clouds, toy_tracks, train_classifier, train_forecaster
 from vnt.testing import equivariance_error
 
 GATE = {torch.float32: 1e-4, torch.float64: 1e-11}

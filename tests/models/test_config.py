@@ -27,9 +27,9 @@ def test_survives_json(config):
 def test_is_frozen_and_keyword_only():
     config = vnt.ClassifierConfig(num_classes=40)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        config.channels = 32  # pyrefly: ignore
+        config.channels = 32
     with pytest.raises(TypeError):
-        vnt.ClassifierConfig(40)  # pyrefly: ignore
+        vnt.ClassifierConfig(40)
 
 
 def test_a_variant_is_a_replace():

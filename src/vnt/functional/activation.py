@@ -1,4 +1,4 @@
-"""VN-ReLU (appendix C.5, after Deng et al. 2021)."""
+"""VN-ReLU (appendix C.4, after Deng et al. 2021)."""
 
 import torch
 from jaxtyping import Float

@@ -12,9 +12,8 @@ def edge_features(
 ) -> Float[Tensor, "*batch N K 2*C S"]:
     """E^(i,j) = [V^(j) − V^(i); V^(i)] for each neighbour j of i."""
     C, S = V.shape[-2:]
-    rows = V.flatten(-2)
-    picked = torch.take_along_dim(rows, index.flatten(-2)[..., None], dim=-2)
-    neighbor = picked.unflatten(-2, index.shape[-2:]).unflatten(-1, (C, S))
+    rows = index.flatten(-2)[..., None].expand(*index.shape[:-2], -1, C * S)
+    neighbor = V.flatten(-2).gather(-2, rows).unflatten(-2, index.shape[-2:]).unflatten(-1, (C, S))
     center = V[..., None, :, :].expand_as(neighbor)
     return torch.cat([neighbor - center, center], -2)
 

@@ -1,4 +1,4 @@
-"""VN-Invariant (appendix C.5): coordinates of a token in a frame that turns with it."""
+"""VN-Invariant (appendix C.4): coordinates of a token in a frame that turns with it."""
 
 from jaxtyping import Float
 from torch import Tensor

@@ -6,6 +6,7 @@ Here the points tied at the k-th distance share the weight that is left, so that
 """
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -37,26 +38,24 @@ def nearest_neighbors(
     """
     if num_neighbors < 1:
         raise ValueError(f"num_neighbors must be at least 1, got {num_neighbors}")
-    N = positions.shape[-2]
-    distance = _distances(positions, mask)
-    others = torch.isfinite(distance).sum(-1, keepdim=True)  # (..., N, 1): how many other points exist
-    k = others.clamp(max=num_neighbors)
+    N, most = positions.shape[-2], 3 * num_neighbors
+    # Columns of points infinitely far away, so that there are always enough to choose from.
+    distance = F.pad(_distances(positions, mask), (0, most), value=torch.inf)
+    exists = torch.isfinite(distance)
+    k = exists.sum(-1, keepdim=True).clamp(max=num_neighbors)  # (..., N, 1): fewer where there are fewer others
 
-    nearest = distance.topk(min(num_neighbors, N), dim=-1, largest=False).values
+    nearest = distance.topk(num_neighbors, dim=-1, largest=False).values
     kth = nearest.gather(-1, (k - 1).clamp(min=0))
     if tie_tolerance is None:
         tie_tolerance = default_tie_tolerance(distance.dtype)
     closer = distance < kth * (1 - tie_tolerance)
-    tied = (distance <= kth * (1 + tie_tolerance)) & ~closer & torch.isfinite(distance)
+    tied = (distance <= kth * (1 + tie_tolerance)) & ~closer & exists
     remaining = (k - closer.sum(-1, keepdim=True)).to(distance.dtype)
     weight = closer + tied * (remaining / tied.sum(-1, keepdim=True).clamp(min=1))
 
-    if torch.compiler.is_compiling():
-        num_slots = min(3 * num_neighbors, N)
-    else:
-        num_slots = max(1, int((closer | tied).sum(-1).max()))
+    num_slots = most if torch.compiler.is_compiling() else max(1, int((closer | tied).sum(-1).max()))
     index = distance.topk(num_slots, dim=-1, largest=False).indices
-    return index, weight.gather(-1, index)
+    return index.clamp(max=N - 1), weight.gather(-1, index)
 
 
 def _distances(positions: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batch N"] | None) -> Tensor:
@@ -65,7 +64,10 @@ def _distances(positions: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batc
     x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     if mask is not None:
         x = torch.where(mask[..., None], x, 0)
-    distance = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
+    if torch.compiler.is_compiling():  # cdist cannot be exported at any size; a compiler fuses the plain formula
+        distance = (x[..., :, None, :] - x[..., None, :, :]).square().sum(-1).sqrt()
+    else:
+        distance = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
     absent = torch.eye(x.shape[-2], dtype=torch.bool, device=x.device)
     if mask is not None:
         absent = absent | ~mask[..., None, :]

@@ -9,7 +9,7 @@ from vnt.layers.initialization import fan_in_weight, require_positive
 
 
 class VNReLU(nn.Module):
-    r"""The rectifier of vector neurons (appendix C.5, after Deng et al. 2021), with its own W and U.
+    r"""The rectifier of vector neurons (appendix C.4, after Deng et al. 2021), with its own W and U.
 
     $$q = W V^{(n)}, \quad k = U V^{(n)}, \qquad \text{VN-ReLU}(V^{(n)})^{(c)} = \begin{cases}
       q^{(c)} & \langle q^{(c)}, k^{(c)} \rangle \ge 0 \\

@@ -9,7 +9,7 @@ from vnt.layers.mlp import VNMLP
 
 
 class VNInvariant(nn.Module):
-    r"""Rotation-invariant features of each token (appendix C.5, Proposition 11).
+    r"""Rotation-invariant features of each token (appendix C.4, Proposition 11).
 
     $$\text{VN-Invariant}(V^{(n)}) = V^{(n)} \, \text{VN-MLP}(V^{(n)})^\top$$
 

@@ -133,8 +133,7 @@ def _last_index(mask: Bool[Tensor, "*batch T"]) -> Tensor:
 
 def _differences(x: Float[Tensor, "*batch T 3"], mask: Bool[Tensor, "*batch T"] | None) -> Float[Tensor, "*batch T 3"]:
     """x^(t) − x^(t−1); zero at the first step and wherever one of the two was not observed."""
-    difference = F.pad(x[..., 1:, :] - x[..., :-1, :], (0, 0, 1, 0))
-    if mask is None:
-        return difference
-    both = F.pad(mask[..., 1:] & mask[..., :-1], (1, 0))
-    return torch.where(both[..., None], difference, 0)
+    known = torch.arange(x.shape[-2], device=x.device) > 0
+    if mask is not None:
+        known = known & mask & mask.roll(1, -1)
+    return torch.where(known[..., None], x - x.roll(1, -2), 0)

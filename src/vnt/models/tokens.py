@@ -96,7 +96,7 @@ def _check(
     if not points.is_floating_point():
         raise ValueError(f"points must be floating-point numbers, got {points.dtype}")
     tokens = points.shape[:-1]
-    require_mask(mask, tokens, "the model")
+    require_mask(mask, tokens, "the model", on_any_device=True)
     _check_optional("attributes", attributes, (*tokens, config.num_attributes), config.num_attributes)
     _check_optional("vectors", vectors, (*tokens, config.num_vectors, 3), config.num_vectors)
     for name, x in (("points", points), ("attributes", attributes), ("vectors", vectors)):

@@ -1,14 +1,14 @@
-"""A few steps of training on a small task, to take models off their starting point."""
+"""Small tasks and a few steps of training on them: enough to take a model off its starting point."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vnt.geometry import random_rotation, rotate
+
 
 def toy_clouds(count: int, num_points: int, *, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
     """Five kinds of stretched, bent and hollowed clouds, randomly turned: a classification task."""
-    from vnt.geometry import random_rotation, rotate
-
     labels = torch.arange(count) % 5
     x = torch.randn(count, num_points, 3)
     stretch = torch.tensor([[1.0, 1, 1], [3, 1, 1], [1, 1, 0.1], [2, 1, 0.3], [1, 1, 1]])
@@ -20,8 +20,6 @@ def toy_clouds(count: int, num_points: int, *, dtype: torch.dtype = torch.float3
 
 def toy_tracks(count: int, steps: int, *, dtype: torch.dtype = torch.float32) -> Tensor:
     """Tracks of constant speed and turn rate, in a random direction: (count, steps, 3)."""
-    from vnt.geometry import random_rotation, rotate
-
     t = torch.arange(steps)
     speed, rate = 0.5 + torch.rand(count, 1), 0.1 * torch.randn(count, 1)
     heading = rate * t

@@ -1,0 +1,63 @@
+"""Timing on noisy machines: contenders take turns in one process, medians are compared, ratios are what counts."""
+
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+
+def interleaved_medians(
+    contenders: Mapping[str, Callable[[], object]], rounds: int, warmup: int = 2
+) -> dict[str, float]:
+    """The median seconds of each contender over ``rounds`` rounds in which each runs once."""
+    for run in contenders.values():
+        for _ in range(warmup):
+            run()
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, run in contenders.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def peak_memory(run: Callable[[], object]) -> float:
+    """MiB that one run holds at most in tensors of its own, from the allocator's record."""
+    run()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        run()
+    results = record.profiler.kineto_results if record.profiler is not None else None
+    if results is None:
+        raise RuntimeError("the profiler kept no record of memory")
+    memory_events = [event for event in results.events() if event.name() == "[memory]"]
+    changes = [(event.start_ns(), event.nbytes()) for event in memory_events]  # type: ignore[missing-attribute]
+    held = most = 0
+    for _, change in sorted(changes, key=lambda pair: pair[0]):
+        held += change
+        most = max(most, held)
+    return most / 2**20
+
+
+def describe_machine() -> str:
+    """Processor, threads and versions: what a number means nothing without."""
+    with open("/proc/cpuinfo") if platform.system() == "Linux" else open("/dev/null") as file:
+        names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
+    processor = names[0] if names else platform.processor() or platform.machine()
+    return (
+        f"{processor}, {torch.get_num_threads()} threads ({torch.backends.cpu.get_cpu_capability()}), "
+        f"torch {torch.__version__}, Python {platform.python_version()}"
+    )
+
+
+def markdown_table(header: list[str], rows: list[list[str]]) -> str:
+    """A table that reads well as plain text and renders as Markdown."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+
+    def line(cells: list[str]) -> str:
+        return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
+
+    return "\n".join([line(header), "|" + "|".join("-" * (width + 2) for width in widths) + "|", *map(line, rows)])
