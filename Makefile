@@ -27,8 +27,8 @@ lint: $(READY)
 
 # Twice: shapes in signatures are checked by jaxtyping + beartype, whose import hook torch.compile cannot trace.
 test: $(READY)
-	$(BIN)/pytest -n 2 --jaxtyping-packages=vnt,beartype.beartype --ignore=tests/compiled
-	$(BIN)/pytest -n 2 tests/compiled
+	$(BIN)/pytest -n 2 --jaxtyping-packages=vnt,beartype.beartype --ignore=tests/compiled --ignore=tests/errors
+	$(BIN)/pytest -n 2 tests/compiled tests/errors
 
 bench: $(READY)
 	$(BIN)/python -m vnt.bench

@@ -65,6 +65,7 @@ def test_bfloat16_autocast_keeps_rotation_noise_small():
     assert ratio <= 0.05
 
 
+@pytest.mark.filterwarnings("ignore:TensorFloat32")  # off on purpose
 @pytest.mark.parametrize("name", ["default", "latents", "edges"])
 def test_compiled_equals_eager(name):
     model = classifier(name).cuda()

@@ -29,7 +29,11 @@ class Features(NamedTuple):
 class VNLift(nn.Module):
     """C channels from the few vectors that come with a point: VN-Linear, edge-convolution, or the paper's VN-MLP.
 
-    Scalars that belong to the tokens (time) or to the whole cloud (the logarithm of its radius) then gate the channels.
+    Scalars then gate the channels: the point's distance from the centre, the logarithm of the cloud's radius, time. The
+    first takes the place of the paper's VN-MLP, whose VN-ReLU does nothing on tokens w xᵀ but keep or drop whole
+    channels, so that only its batch norm, a function of |x|, is not linear. Without one the norm of the first block
+    would leave nothing but directions, and the mean that latents are made of would be zero.
+
     All of it in full precision under autocast: rounding a coordinate here would be a change of the input, different in
     each frame, and the products are too small for half precision to save anything.
     """
@@ -55,9 +59,10 @@ class VNLift(nn.Module):
                 bias_epsilon=config.bias_epsilon,
                 spatial_dim=config.spatial_dim,
             )
+        self.tells_distance = config.lift == "linear"
         self.tells_radius = config.scale == "relative"
-        num_scalars += self.tells_radius
-        self.gate = VNGate(num_scalars, config.channels) if num_scalars else None
+        num_scalars += int(self.tells_distance) + int(self.tells_radius)
+        self.gate = VNGate(num_scalars, config.channels) if num_scalars > 0 else None
 
     def forward(
         self, tokens: InputTokens, scalars: Float[Tensor, "*batch N K"] | None = None
@@ -67,13 +72,16 @@ class VNLift(nn.Module):
                 V = self.lift(tokens.vectors, tokens.mask, tokens.positions)
             else:
                 V = self.lift(tokens.vectors, tokens.mask)
-            if self.gate is None:
-                return V
-            known = [] if scalars is None else [scalars]
-            if self.tells_radius:
-                log_radius = tokens.radius.log()[..., None, None]
-                known.append(log_radius if scalars is None else log_radius.expand(*scalars.shape[:-1], 1))
-            return self.gate(V, torch.cat(known, -1))
+            return V if self.gate is None else self.gate(V, self._scalars(tokens, scalars))
+
+    def _scalars(self, tokens: InputTokens, scalars: Tensor | None) -> Float[Tensor, "*batch N K_all"]:
+        """What is known of each point beside its direction."""
+        known = [] if scalars is None else [scalars]
+        if self.tells_distance:
+            known.append(tokens.positions.square().sum(-1, keepdim=True).log1p())
+        if self.tells_radius:
+            known.append(tokens.radius.log()[..., None, None].expand(*tokens.positions.shape[:-1], 1))
+        return torch.cat(known, -1)
 
 
 class VNTrunk(nn.Module):

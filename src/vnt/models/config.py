@@ -45,8 +45,8 @@ class BackboneConfig:
         norm: of the blocks. "rms" is well-conditioned, "layer" the paper's.
         norm_position: "pre", or "post" as in Fig. 2.
         mlp_norm: norm inside each VN-MLP; "batch" is the paper's, "none" is enough behind a pre-norm.
-        lift: how an input point becomes C channels: "linear", or "mlp" (VN-MLP, as in Fig. 1), whose VN-ReLU acts on
-            tokens of rank one: rounding errors of order one.
+        lift: how an input point becomes C channels: "linear", a VN-Linear gated by the point's distance from the
+            centre, or "mlp", the VN-MLP of Fig. 1, whose VN-ReLU acts on tokens of rank one: errors of order one.
         negative_slope: of every VN-ReLU.
         relu_eps: guard of the VN-ReLUs behind a norm, where directions have length one on average: those well below
             √relu_eps are softened, since they amplify rounding. The paper has 0.
