@@ -63,4 +63,4 @@ def rms_norm(
 ) -> Float[Tensor, "*tokens C S"]:
     """VN-RMSNorm: gain^(c) · V^(c) / √(mean over channels of |V^(c)|² + eps)."""
     mean_square = at_least_float32(V).square().sum((-2, -1), keepdim=True) / V.shape[-2]
-    return (V * torch.rsqrt(mean_square + eps) * gain[:, None]).to(V.dtype)
+    return (V * (torch.rsqrt(mean_square + eps) * gain[:, None])).to(V.dtype)
