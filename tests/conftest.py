@@ -14,6 +14,13 @@ def _same_numbers_every_time():
     torch.manual_seed(0)
 
 
+@pytest.fixture
+def no_gradients():
+    """For tests that only look at values."""
+    with torch.no_grad():
+        yield
+
+
 def pytest_configure():
     if "PYTEST_XDIST_WORKER" in os.environ:
         torch.set_num_threads(1)

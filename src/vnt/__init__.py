@@ -10,6 +10,11 @@ from vnt._exports import lazy_exports
 from vnt.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from vnt import functional as functional
+    from vnt import geometry as geometry
+    from vnt import layers as layers
+    from vnt import models as models
+    from vnt import testing as testing
     from vnt.checks import value_checks as value_checks
     from vnt.layers import VNMLP as VNMLP
     from vnt.layers import VNBatchNorm as VNBatchNorm
@@ -65,6 +70,7 @@ __getattr__, __all__ = lazy_exports(  # pyright: ignore
         "vnt.models.forecaster": ["VNTransformerForecaster"],
         "vnt.models.recipes": ["paper_classifier", "paper_forecaster"],
     },
+    submodules=["functional", "geometry", "layers", "models", "testing"],
 )
 
 

@@ -16,7 +16,9 @@ _values_wanted = ContextVar("values_wanted", default=True)
 
 @contextmanager
 def value_checks(*, enabled: bool) -> Generator[None]:
-    """Turn the checks of values (NaN points, empty masks) on or off inside a ``with`` block.
+    """Turn the checks of values (NaN points, empty masks) on or off inside a ``with`` block, in this thread.
+
+    `torch.func.vmap` cannot look at values either: switch them off around it.
 
     >>> import vnt
     >>> with vnt.value_checks(enabled=False):

@@ -14,11 +14,7 @@ from vnt.testing import equivariance_error, oracles, vector
 F64 = torch.float64
 N, C, C_OUT = 10, 16, 24
 
-
-@pytest.fixture(autouse=True)
-def _no_gradients():
-    with torch.no_grad():
-        yield
+pytestmark = pytest.mark.usefixtures("no_gradients")
 
 
 def cloud(*size: int) -> Tensor:

@@ -167,8 +167,14 @@ def test_the_tester_names_what_is_wrong():
         equivariance_error(lambda x: x, [x], ["point"], "point", group="SU(2)")
     with pytest.raises(ValueError, match=r"transforms as one of .*'tensor'"):
         equivariance_error(lambda x: x, [x], ["tensor"], "point")
-    with pytest.raises(ValueError, match="nothing here turns or moves"):
+    with pytest.raises(ValueError, match=r"SO\(3\) change nothing here"):
         equivariance_error(lambda x: x, [x], ["scalar"], "scalar")
+    with pytest.raises(ValueError, match="translations change nothing here"):
+        equivariance_error(lambda x: x, [x], ["vector"], "vector", group="translations")
+    with pytest.raises(ValueError, match=r"permutations need arguments with one number of tokens, got \[\]"):
+        equivariance_error(lambda x: x, [x], ["scalar"], "scalar", group="permutations")
+    with pytest.raises(ValueError, match="num_trials must be at least 1, got 0"):
+        equivariance_error(lambda x: x, [x], ["point"], "point", num_trials=0)
 
 
 def test_unknown_names_are_unknown():

@@ -33,6 +33,16 @@ FORECASTERS: dict[str, dict] = {
     for name, options in CLASSIFIERS.items()
     if name != "mean pool"
 }
+# The literal arrangement: for what must hold in spite of its rounding errors.
+PAPER = {
+    "norm": "layer",
+    "norm_eps": 1e-12,
+    "norm_position": "post",
+    "mlp_norm": "batch",
+    "lift": "mlp",
+    "relu_eps": 1e-12,
+    "scale": "raw",
+}
 SMALL = {"channels": 16, "num_heads": 4, "depth": 2}
 
 
@@ -51,14 +61,21 @@ class Inputs:
 
 def classifier(name: str, dtype: torch.dtype = torch.float64, **more) -> vnt.VNTransformerClassifier:
     config = vnt.ClassifierConfig(
-        **{"num_classes": 5, "point_channels": 16, "head_channels": 16, **SMALL, **CLASSIFIERS[name], **more}
+        **{
+            "num_classes": 5,
+            "point_channels": 16,
+            "head_channels": 16,
+            **SMALL,
+            **(PAPER if name == "paper" else CLASSIFIERS[name]),
+            **more,
+        }
     )
     return vnt.VNTransformerClassifier(config).to(dtype)
 
 
 def forecaster(name: str, dtype: torch.dtype = torch.float64, **more) -> vnt.VNTransformerForecaster:
     return vnt.VNTransformerForecaster(
-        vnt.ForecasterConfig(**{"num_future": 7, **SMALL, **FORECASTERS[name], **more})
+        vnt.ForecasterConfig(**{"num_future": 7, **SMALL, **(PAPER if name == "paper" else FORECASTERS[name]), **more})
     ).to(dtype)
 
 

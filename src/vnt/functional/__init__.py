@@ -9,7 +9,7 @@ from vnt.functional.attention import (
     read_scalars,
 )
 from vnt.functional.chirality import cross_product
-from vnt.functional.edge import edge_convolution, edge_features
+from vnt.functional.edge import edge_convolution, edge_features, neighbor_mean
 from vnt.functional.invariant import invariant
 from vnt.functional.linear import channels_innermost, linear, linear_with_bias, unit_rows
 from vnt.functional.normalization import batch_norm, batch_statistics, layer_norm, rms_norm
@@ -33,6 +33,7 @@ __all__ = [
     "mean_pool",
     "mean_project",
     "multihead_attention",
+    "neighbor_mean",
     "read_scalars",
     "relu",
     "rms_norm",

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vnt.functional.linear import linear
-from vnt.functional.precision import at_least_float32
+from vnt.precision import at_least_float32
 
 
 def relu(

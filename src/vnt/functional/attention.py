@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from vnt.functional.precision import at_least_float32
+from vnt.precision import at_least_float32
 
 
 def frobenius_inner_product(A: Float[Tensor, "*batch C S"], B: Float[Tensor, "*batch C S"]) -> Float[Tensor, "*batch"]:
@@ -20,7 +20,8 @@ def attention_weights(
     Q: Float[Tensor, "*batch M C S"], K: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | None = None
 ) -> Float[Tensor, "*batch M N"]:
     """A(Q, K)^(m) = softmax over n of ⟨Q^(m), K^(n)⟩_F / √(S·C) (eq. cross_attn): for looking at, not for speed."""
-    scores = at_least_float32(_flatten(Q)) @ at_least_float32(_flatten(K)).mT * (Q.shape[-2] * Q.shape[-1]) ** -0.5
+    q, k = (at_least_float32(x).flatten(-2) for x in (Q, K))
+    scores = q @ k.mT * q.shape[-1] ** -0.5
     if mask is not None:
         scores = scores.masked_fill(~mask[..., None, :], float("-inf"))
     return scores.softmax(-1)
@@ -36,9 +37,7 @@ def attention(
 
     The scale is 1/√(S·C), the paper's 1/√(3C) for any S; ``mask`` (..., N) is True where a key exists.
     """
-    q, k, z = (_flatten(x)[..., None, :, :] for x in (Q, K, Z))
-    out = _scaled_dot_product_attention(q, k, z, mask).squeeze(-3)
-    return out.unflatten(-1, (Z.shape[-1], Z.shape[-2])).mT
+    return multihead_attention(Q, K, Z, 1, mask)
 
 
 def read_scalars(
@@ -64,11 +63,6 @@ def multihead_attention(
     out = _scaled_dot_product_attention(q, k, z, mask)  # (..., H, M, S·P)
     out = out.unflatten(-1, (Z.shape[-1], -1)).movedim(-4, -2)  # (..., M, S, H, P)
     return out.flatten(-2).mT
-
-
-def _flatten(V: Float[Tensor, "*batch N C S"]) -> Float[Tensor, "*batch N CS"]:
-    """Tokens as rows, channels innermost: free for the output of a VN-Linear."""
-    return V.mT.flatten(-2)
 
 
 def _split_heads(V: Float[Tensor, "*batch N C S"], num_heads: int) -> Float[Tensor, "*batch H N SP"]:

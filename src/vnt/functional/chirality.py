@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from vnt.functional.precision import at_least_float32
+from vnt.precision import at_least_float32
 
 
 def cross_product(A: Float[Tensor, "*tokens C S"], B: Float[Tensor, "*tokens C S"]) -> Float[Tensor, "*tokens C S"]:

@@ -30,5 +30,13 @@ def edge_convolution(
 ) -> Float[Tensor, "*batch N C_out S"]:
     """The weighted mean over neighbours of VN-ReLU(E^(i,j); W, U); zero for a point that has none."""
     messages = relu(edge_features(V, index), W, U, negative_slope=negative_slope, eps=eps)
-    total = weight.sum(-1, keepdim=True).clamp(min=1)
-    return ((weight / total)[..., None, None] * messages).sum(-3).to(V.dtype)
+    return neighbor_mean(messages, weight)
+
+
+def neighbor_mean(
+    messages: Float[Tensor, "*batch N K C S"], weight: Float[Tensor, "*batch N K"]
+) -> Float[Tensor, "*batch N C S"]:
+    """Σ_k w_k message_k / Σ_k w_k; zero where there are no weights."""
+    total = weight.sum(-1, keepdim=True)
+    share = weight / torch.where(total > 0, total, 1)
+    return (share[..., None, None] * messages).sum(-3).to(messages.dtype)

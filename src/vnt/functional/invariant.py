@@ -3,7 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from vnt.functional.precision import at_least_float32
+from vnt.precision import at_least_float32
 
 
 def invariant(V: Float[Tensor, "*tokens C S"], T: Float[Tensor, "*tokens D S"]) -> Float[Tensor, "*tokens C D"]:
@@ -11,5 +11,5 @@ def invariant(V: Float[Tensor, "*tokens C S"], T: Float[Tensor, "*tokens D S"]) 
 
     (V R)(T R)ᵀ = V R Rᵀ Tᵀ = V Tᵀ (Proposition 11). In the paper D = S = 3 and T = VN-MLP(V).
     """
-    V, T = at_least_float32(V), at_least_float32(T)
-    return (T[..., :, None, :] * V[..., None, :, :]).sum(-1).mT
+    product = at_least_float32(T)[..., :, None, :] * at_least_float32(V)[..., None, :, :]
+    return product.sum(-1).mT.to(V.dtype)

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from vnt.functional.precision import at_least_float32
+from vnt.geometry.masking import masked_mean
+from vnt.precision import at_least_float32
 
 
 def lengths(V: Float[Tensor, "*tokens C S"], eps: float) -> Float[Tensor, "*tokens C"]:
@@ -23,7 +24,7 @@ def layer_norm(
 ) -> Float[Tensor, "*tokens C S"]:
     """VN-LayerNorm: V^(c) / |V^(c)| · LayerNorm(|V^(1)|, ..., |V^(C)|)^(c)."""
     length = lengths(V, eps)
-    normal = F.layer_norm(length, length.shape[-1:], gain, shift, eps)
+    normal = F.layer_norm(length, length.shape[-1:], gain.to(length.dtype), shift.to(length.dtype), eps)
     return (V * (normal / length)[..., None]).to(V.dtype)
 
 
@@ -31,16 +32,11 @@ def batch_statistics(
     V: Float[Tensor, "*tokens C S"], mask: Bool[Tensor, "*tokens"] | None = None, *, eps: float = 1e-12
 ) -> tuple[Float[Tensor, "C"], Float[Tensor, "C"], Tensor]:
     """Mean and (biased) variance of each channel's length over all tokens that exist, and how many those are."""
-    length = lengths(V, eps).flatten(0, -2) if V.ndim > 2 else lengths(V, eps)[None]
-    if mask is None:
-        count = torch.tensor(length.shape[0], device=V.device)
-        mean = length.mean(0)
-        return mean, (length - mean).square().mean(0), count
-    kept = mask.reshape(-1, 1)
-    count = kept.sum()
-    length = torch.where(kept, length, 0)
-    mean = length.sum(0) / count
-    return mean, torch.where(kept, length - mean, 0).square().sum(0) / count, count
+    length = lengths(V, eps).reshape(-1, V.shape[-2])
+    kept = None if mask is None else mask.flatten()
+    count = torch.tensor(length.shape[0], device=V.device) if kept is None else kept.sum()
+    mean = masked_mean(length, kept, 0)
+    return mean, masked_mean((length - mean).square(), kept, 0), count
 
 
 def batch_norm(

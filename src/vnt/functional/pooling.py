@@ -5,8 +5,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vnt.functional.linear import linear
-from vnt.functional.precision import at_least_float32, full_precision
 from vnt.geometry.masking import align, masked_max, masked_mean
+from vnt.precision import at_least_float32, full_precision
 
 
 def mean_pool(
@@ -29,7 +29,8 @@ def max_pool(
     that a symmetry of the cloud swaps always tie, and picking one of them would break that symmetry.
     """
     with full_precision(V), torch.no_grad():  # a choice: rounding could make it another one, and it has no gradient
-        score = (at_least_float32(V) * linear(at_least_float32(V), W)).sum(-1)  # (..., N, C)
+        exact = at_least_float32(V)
+        score = (exact * linear(exact, W.to(exact.dtype))).sum(-1)  # (..., N, C)
     best = masked_max(score, mask, -2)[..., None, :]
     winners = score >= best - tie_tolerance * best.abs()
     if mask is not None:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from vnt.geometry.masking import masked_mean
+from vnt.geometry.masking import blank, masked_mean
 
 Centering = Literal["mean", "median", "none"]
 
@@ -19,7 +19,7 @@ Centering = Literal["mean", "median", "none"]
 def center(
     points: Float[Tensor, "*batch N S"], mask: Bool[Tensor, "*batch N"] | None = None, method: Centering = "mean"
 ) -> tuple[Float[Tensor, "*batch N S"], Float[Tensor, "*batch S"]]:
-    """The points relative to their centre, and the centre.
+    """The points relative to their centre (zero for padding), and the centre.
 
     The mean is taken twice: the second, over points that now lie near zero, removes the rounding error of the first,
     which grows with the distance of the cloud from the origin.
@@ -30,12 +30,13 @@ def center(
     """
     if method not in get_args(Centering):
         raise ValueError(f"center must be one of {get_args(Centering)}, got {method!r}")
+    points = blank(points, mask)
     if method == "none":
         return points, torch.zeros_like(points[..., 0, :])
     middle = masked_mean(points, mask, -2)
     points = points - middle[..., None, :]
     rest = masked_mean(points, mask, -2) if method == "mean" else geometric_median(points, mask)
-    return points - rest[..., None, :], middle + rest
+    return blank(points - rest[..., None, :], mask), middle + rest
 
 
 def geometric_median(
@@ -51,8 +52,9 @@ def geometric_median(
     smooth, equivariant at every step and free of data-dependent control flow.
     """
     mean = masked_mean(points, mask, -2)
-    radius = rms_radius(points - mean[..., None, :], mask)
-    x = (points - mean[..., None, :]) / radius[..., None, None]
+    x = points - mean[..., None, :]
+    radius = rms_radius(x, mask)
+    x = x / radius[..., None, None]
     c = torch.zeros_like(mean)
     for _ in range(num_iterations):
         weight = torch.rsqrt((x - c[..., None, :]).square().sum(-1, keepdim=True) + smoothing**2)
@@ -61,11 +63,27 @@ def geometric_median(
 
 
 def rms_radius(
-    points: Float[Tensor, "*batch N S"], mask: Bool[Tensor, "*batch N"] | None = None, *, eps: float = 1e-24
+    points: Float[Tensor, "*batch N S"],
+    mask: Bool[Tensor, "*batch N"] | None = None,
+    *,
+    resolution: Float[Tensor, "*batch"] | None = None,
 ) -> Float[Tensor, "*batch"]:
-    """√(mean |xₙ|² + eps) of points that are already centred.
+    """√(mean |xₙ|² + resolution²) of points that are already centred, or 1 where that is zero.
 
-    The guard is small enough for clouds of radius 1e-12 and large enough that the gradient at a cloud of radius zero,
-    which holds the cube of 1/√eps, stays finite in float32.
+    ``resolution`` is the rounding of the coordinates that the points were made from: a cloud smaller than that is not
+    blown up to size one. Lengths are taken in units of the largest coordinate, so no square over- or underflows.
     """
-    return (masked_mean(points.square().sum(-1), mask, -1) + eps).sqrt()
+    unit = power_of_two(points, mask)
+    mean_square = masked_mean((points / unit[..., None, None]).square().sum(-1), mask, -1)
+    if resolution is not None:
+        mean_square = mean_square + (resolution / unit).square()
+    exists = mean_square > 0
+    return torch.where(exists, torch.where(exists, mean_square, 1).sqrt() * unit, 1)
+
+
+def power_of_two(
+    points: Float[Tensor, "*batch N S"], mask: Bool[Tensor, "*batch N"] | None = None
+) -> Float[Tensor, "*batch"]:
+    """The power of two just below the largest coordinate of a cloud (1 where all are zero): dividing by it is exact."""
+    largest = blank(points, mask).detach().abs().amax((-2, -1))
+    return torch.where(largest > 0, torch.exp2(torch.where(largest > 0, largest, 1).log2().floor()), 1)

@@ -4,18 +4,25 @@ import torch
 from jaxtyping import Bool, Shaped
 from torch import Tensor
 
+from vnt.precision import at_least_float32
+
 
 def align(mask: Bool[Tensor, "*batch N"], x: Shaped[Tensor, "..."]) -> Bool[Tensor, "..."]:
     """The mask with as many trailing axes as x has after its tokens: (..., N) -> (..., N, 1, ...)."""
     return mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim))
 
 
+def blank(x: Shaped[Tensor, "..."], mask: Bool[Tensor, "*batch N"] | None) -> Shaped[Tensor, "..."]:
+    """Zero where no point exists: what pads a cloud may be anything, NaN included."""
+    return x if mask is None else torch.where(align(mask, x), x, 0)
+
+
 def masked_mean(x: Shaped[Tensor, "..."], mask: Bool[Tensor, "*batch N"] | None, token_axis: int) -> Tensor:
     """Mean over the token axis of the tokens that exist; what lies under the mask does not matter, NaN included."""
     if mask is None:
         return x.mean(token_axis)
-    kept = align(mask, x)
-    return torch.where(kept, x, 0).sum(token_axis) / kept.sum(token_axis).clamp(min=1)
+    count = align(mask, x).sum(token_axis).clamp(min=1)
+    return (blank(at_least_float32(x), mask).sum(token_axis) / count).to(x.dtype)
 
 
 def masked_max(x: Shaped[Tensor, "..."], mask: Bool[Tensor, "*batch N"] | None, token_axis: int) -> Tensor:

@@ -1,6 +1,5 @@
 """VN-MultiHeadAttn as a module."""
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -32,6 +31,7 @@ class VNMultiheadAttention(nn.Module):
 
     Differences from the paper: the scale is 1/√(S·P), which is the paper's 1/√(3P) at S = 3.
 
+    >>> import torch
     >>> attention = VNMultiheadAttention(8, num_heads=2)
     >>> V = torch.randn(2, 100, 8, 3)
     >>> attention(V, V, V).shape
@@ -74,20 +74,8 @@ class VNMultiheadAttention(nn.Module):
             require_channels(x, channels, "VNMultiheadAttention")
             require_spatial_dim(x, self.spatial_dim, "VNMultiheadAttention")
         require_mask(mask, K.shape[:-2], "VNMultiheadAttention")
-        if Q is K and K is Z:
-            q, k, z = self._project_together(Q)
-        else:
-            q, k, z = self.query(Q), self.key(K), self.value(Z)
+        q, k, z = self.query(Q), self.key(K), self.value(Z)
         return self.output(functional.multihead_attention(q, k, z, self.num_heads, mask))
-
-    def _project_together(self, V: Float[Tensor, "*batch N C S"]) -> tuple[Tensor, ...]:
-        """W^Q V, W^K V and W^Z V as one matrix product, for self-attention."""
-        layers = (self.query, self.key, self.value)
-        out = functional.linear(V, torch.cat([layer.weight for layer in layers]))
-        if self.bias_epsilon > 0:
-            B = torch.cat([layer.bias_direction for layer in layers if layer.bias_direction is not None])
-            out = out + self.bias_epsilon * functional.unit_rows(B)
-        return out.split(self.value_channels, dim=-2)
 
     def extra_repr(self) -> str:
         return f"num_heads={self.num_heads}"

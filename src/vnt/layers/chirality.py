@@ -19,6 +19,7 @@ class VNCrossProduct(nn.Module):
 
     Args:
         channels: C.
+        norm_eps: guard of the VN-RMSNorm.
         spatial_dim: S, at least 3; the cross product lives in the first three coordinates.
 
     Shape:
@@ -31,12 +32,12 @@ class VNCrossProduct(nn.Module):
     torch.Size([2, 100, 8, 3])
     """
 
-    def __init__(self, channels: int, *, spatial_dim: int = 3):
+    def __init__(self, channels: int, *, norm_eps: float = 1e-6, spatial_dim: int = 3):
         super().__init__()
         if spatial_dim < 3:
             raise ValueError(f"a cross product needs spatial_dim of at least 3, got {spatial_dim}")
         self.channels = channels
-        self.norm = VNRMSNorm(channels)
+        self.norm = VNRMSNorm(channels, eps=norm_eps)
         self.left = VNLinear(channels, channels, spatial_dim=spatial_dim)
         self.right = VNLinear(channels, channels, spatial_dim=spatial_dim)
         self.output = VNLinear(channels, channels, spatial_dim=spatial_dim)

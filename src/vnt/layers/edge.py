@@ -4,7 +4,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt import functional
-from vnt.checks import require_channels, require_mask
+from vnt.checks import require_channels, require_mask, require_spatial_dim
 from vnt.geometry import nearest_neighbors
 from vnt.layers.activation import VNReLU
 from vnt.layers.linear import VNLinear
@@ -24,12 +24,12 @@ class VNEdgeConv(nn.Module):
         out_channels: C'.
         num_neighbors: k; 0 means no edge-convolution, only a VN-Linear from C to C'.
         negative_slope: of the VN-ReLU.
-        bias_epsilon: ε of the VN-Linear that stands in at k = 0.
         spatial_dim: S.
 
     Shape:
         (..., N, C, S) with ``mask`` (..., N) -> (..., N, C', S). Neighbours are nearest in ``positions`` (..., N, D)
-        where given, otherwise in Frobenius distance between tokens.
+        where given, otherwise in Frobenius distance between tokens; ``resolution`` (...) is the rounding of positions
+        that were computed from larger numbers.
 
     Differences from the paper: the sharing of ties; Deng et al. count a point as its own nearest neighbour.
 
@@ -45,15 +45,15 @@ class VNEdgeConv(nn.Module):
         num_neighbors: int,
         *,
         negative_slope: float = 0.0,
-        bias_epsilon: float = 0.0,
         spatial_dim: int = 3,
     ):
         super().__init__()
         if not isinstance(num_neighbors, int) or num_neighbors < 0:
             raise ValueError(f"num_neighbors must be a whole number of at least 0, got {num_neighbors!r}")
         self.in_channels, self.out_channels, self.num_neighbors = in_channels, out_channels, num_neighbors
+        self.spatial_dim = spatial_dim
         if num_neighbors == 0:
-            self.lift = VNLinear(in_channels, out_channels, bias_epsilon=bias_epsilon, spatial_dim=spatial_dim)
+            self.lift = VNLinear(in_channels, out_channels, spatial_dim=spatial_dim)
         else:
             self.message = VNReLU(2 * in_channels, out_channels=out_channels, negative_slope=negative_slope)
 
@@ -62,22 +62,19 @@ class VNEdgeConv(nn.Module):
         V: Float[Tensor, "*batch N C S"],
         mask: Bool[Tensor, "*batch N"] | None = None,
         positions: Float[Tensor, "*batch N D"] | None = None,
+        resolution: Float[Tensor, "*batch"] | None = None,
     ) -> Float[Tensor, "*batch N C_out S"]:
         require_channels(V, self.in_channels, "VNEdgeConv")
+        require_spatial_dim(V, self.spatial_dim, "VNEdgeConv")
         require_mask(mask, V.shape[:-2], "VNEdgeConv")
+        if positions is not None and positions.shape[:-1] != V.shape[:-2]:
+            expected = (*V.shape[:-2], "D")
+            raise ValueError(f"VNEdgeConv expects positions of shape {expected}, got {tuple(positions.shape)}")
         if self.num_neighbors == 0:
             return self.lift(V)
         places = V.flatten(-2) if positions is None else positions
-        index, weight = nearest_neighbors(places, self.num_neighbors, mask)
-        return functional.edge_convolution(
-            V,
-            index,
-            weight,
-            self.message.weight,
-            self.message.direction,
-            negative_slope=self.message.negative_slope,
-            eps=self.message.eps,
-        )
+        index, weight = nearest_neighbors(places, self.num_neighbors, mask, resolution=resolution)
+        return functional.neighbor_mean(self.message(functional.edge_features(V, index)), weight)
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}, num_neighbors={self.num_neighbors}"

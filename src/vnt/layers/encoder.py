@@ -19,12 +19,20 @@ class BlockOptions(TypedDict, total=False):
 
     hidden_channels: int | None
     norm: Norm
+    norm_eps: float | None
     norm_position: NormPosition
     mlp_norm: MLPNorm
     negative_slope: float
     relu_eps: float
     bias_epsilon: float
     spatial_dim: int
+
+
+def pre_norm(channels: int, options: BlockOptions) -> nn.Module | None:
+    """The norm that pre-norm blocks leave to what stands before or behind them; post-norm blocks leave none."""
+    if options.get("norm_position", "pre") == "post":
+        return None
+    return make_norm(options.get("norm", "rms"), channels, options.get("norm_eps"))
 
 
 class VNEncoderBlock(nn.Module):
@@ -40,6 +48,7 @@ class VNEncoderBlock(nn.Module):
         num_heads: H.
         hidden_channels: width inside the VN-MLP; 2C where not given.
         norm: "rms" (well-conditioned), "layer" (the paper's) or "batch".
+        norm_eps: guard of the norm; its own default where not given.
         norm_position: "pre" or "post" (the paper's).
         mlp_norm: the norm inside the VN-MLP; "batch" is the paper's.
         negative_slope, relu_eps: slope and guard of the VN-ReLU; the paper has 0 for both.
@@ -65,6 +74,7 @@ class VNEncoderBlock(nn.Module):
         *,
         hidden_channels: int | None = None,
         norm: Norm = "rms",
+        norm_eps: float | None = None,
         norm_position: NormPosition = "pre",
         mlp_norm: MLPNorm = "none",
         negative_slope: float = 0.0,
@@ -87,8 +97,8 @@ class VNEncoderBlock(nn.Module):
             bias_epsilon=bias_epsilon,
             spatial_dim=spatial_dim,
         )
-        self.attention_norm = make_norm(norm, channels)
-        self.mlp_norm = make_norm(norm, channels)
+        self.attention_norm = make_norm(norm, channels, norm_eps)
+        self.mlp_norm = make_norm(norm, channels, norm_eps)
 
     def forward(
         self,
@@ -131,8 +141,7 @@ class VNEncoder(nn.Module):
         super().__init__()
         require_positive(depth=depth)
         self.blocks = nn.ModuleList(VNEncoderBlock(channels, num_heads, **options) for _ in range(depth))
-        pre_norm = options.get("norm_position", "pre") == "pre"
-        self.final_norm = make_norm(options.get("norm", "rms"), channels) if pre_norm else None
+        self.final_norm = pre_norm(channels, options)
 
     def forward(
         self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | None = None

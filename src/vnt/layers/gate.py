@@ -43,7 +43,7 @@ class VNGate(nn.Module):
         require_channels(V, self.channels, "VNGate")
         if scalars.shape[-1] != self.num_scalars:
             raise ValueError(f"VNGate expects {self.num_scalars} scalars, got {tuple(scalars.shape)}")
-        gain = 1 + self.output(F.gelu(self.hidden(scalars)))
+        gain = 1 + self.output(F.gelu(self.hidden(scalars.to(self.hidden.weight.dtype))))
         return (V * gain[..., None]).to(V.dtype)
 
     def extra_repr(self) -> str:

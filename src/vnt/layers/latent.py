@@ -5,8 +5,7 @@ from typing import Unpack
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vnt.layers.encoder import BlockOptions, VNEncoder, VNEncoderBlock
-from vnt.layers.normalization import make_norm
+from vnt.layers.encoder import BlockOptions, VNEncoder, VNEncoderBlock, pre_norm
 from vnt.layers.pooling import VNMeanProject
 
 
@@ -26,8 +25,12 @@ class VNLatentEncoder(nn.Module):
     Shape:
         (..., N, C, S) with ``mask`` (..., N) -> (..., M, C, S)
 
+    A cloud that is its own point reflection has no equivariant mean but zero, whatever comes before: its latents are
+    zero, and tell nothing of it.
+
     Differences from the paper: with norm_position="pre" the tokens are normalised before VN-MeanProject as well.
-    Without that the mean of a centred cloud under a linear lift would be zero, and all latents with it.
+    Without that the mean of a centred cloud under a linear lift would be zero, and all latents with it. Latents have as
+    many channels as tokens; the paper allows fewer.
 
     >>> import torch
     >>> VNLatentEncoder(8, num_heads=2, depth=1, num_latents=4)(torch.randn(2, 100, 8, 3)).shape
@@ -36,8 +39,7 @@ class VNLatentEncoder(nn.Module):
 
     def __init__(self, channels: int, num_heads: int, depth: int, num_latents: int, **options: Unpack[BlockOptions]):
         super().__init__()
-        pre_norm = options.get("norm_position", "pre") == "pre"
-        self.input_norm = make_norm(options.get("norm", "rms"), channels) if pre_norm else None
+        self.input_norm = pre_norm(channels, options)
         self.project = VNMeanProject(channels, channels, num_latents)
         self.cross = VNEncoderBlock(channels, num_heads, **options)
         self.encoder = VNEncoder(channels, num_heads, depth, **options)

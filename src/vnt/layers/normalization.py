@@ -63,8 +63,10 @@ class VNRMSNorm(nn.Module):
 
     Args:
         channels: C.
-        eps: added to the mean squared length. A token below √eps, such as a point at the centre of its cloud,
-            fades out instead of becoming noise of length one.
+        eps: added to the mean squared length, so that no token is stretched by more than 1/√eps. A token far below √eps
+            may be nothing but rounding, as a point at the centre of its cloud is, and a stack of norms would make noise
+            of length one out of it; at eps = 1 they let it fade. That is what the models use, whose tokens are of
+            length one to begin with.
 
     Shape:
         (..., C, S) -> (..., C, S)
@@ -143,20 +145,17 @@ class VNBatchNorm(nn.Module):
     def _track(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
         """Move the running statistics towards this batch's, with the unbiased variance as torch's batch norm does."""
         unbiased = variance * count / (count - 1).clamp(min=1)
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-        self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
+        exists = count > 0  # an empty batch says nothing
+        for running, new in ((self.running_mean, mean), (self.running_var, unbiased)):
+            running.lerp_(torch.where(exists, new, 0).to(running.dtype), self.momentum * exists.to(running.dtype))
 
     def extra_repr(self) -> str:
         return f"{self.channels}, momentum={self.momentum}, eps={self.eps}"
 
 
-def make_norm(kind: Norm, channels: int) -> VNRMSNorm | VNLayerNorm | VNBatchNorm:
-    """The norm layer of that name."""
-    match kind:
-        case "rms":
-            return VNRMSNorm(channels)
-        case "layer":
-            return VNLayerNorm(channels)
-        case "batch":
-            return VNBatchNorm(channels)
-    raise ValueError(f"norm must be one of {get_args(Norm)}, got {kind!r}")
+def make_norm(kind: Norm, channels: int, eps: float | None = None) -> VNRMSNorm | VNLayerNorm | VNBatchNorm:
+    """The norm layer of that name, with its own default guard where none is given."""
+    norms = {"rms": VNRMSNorm, "layer": VNLayerNorm, "batch": VNBatchNorm}
+    if kind not in norms:
+        raise ValueError(f"norm must be one of {get_args(Norm)}, got {kind!r}")
+    return norms[kind](channels) if eps is None else norms[kind](channels, eps=eps)

@@ -7,11 +7,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt import functional
-from vnt.functional.precision import full_precision
 from vnt.layers import VNMLP, VNCrossProduct, VNEdgeConv, VNEncoder, VNGate, VNLatentEncoder, VNLinear
 from vnt.layers.encoder import BlockOptions
 from vnt.models.config import BackboneConfig
 from vnt.models.tokens import InputTokens
+from vnt.precision import full_precision
 
 
 class Features(NamedTuple):
@@ -29,10 +29,9 @@ class Features(NamedTuple):
 class VNLift(nn.Module):
     """C channels from the few vectors that come with a point: VN-Linear, edge-convolution, or the paper's VN-MLP.
 
-    Scalars then gate the channels: the point's distance from the centre, the logarithm of the cloud's radius, time. The
-    first takes the place of the paper's VN-MLP, whose VN-ReLU does nothing on tokens w xᵀ but keep or drop whole
-    channels, so that only its batch norm, a function of |x|, is not linear. Without one the norm of the first block
-    would leave nothing but directions, and the mean that latents are made of would be zero.
+    Scalars then gate the channels: the point's distance from the centre, the logarithm of the cloud's radius, time. All
+    that an equivariant map can make of a single vector x is x times functions of |x|, so the first of them does what
+    the paper's VN-MLP does at this place, without its VN-ReLU on parallel vectors.
 
     All of it in full precision under autocast: rounding a coordinate here would be a change of the input, different in
     each frame, and the products are too small for half precision to save anything.
@@ -50,14 +49,17 @@ class VNLift(nn.Module):
                 bias_epsilon=config.bias_epsilon,
                 spatial_dim=config.spatial_dim,
             )
-        else:
+        elif config.num_neighbors > 0:
             self.lift = VNEdgeConv(
                 in_channels,
                 config.channels,
                 config.num_neighbors,
                 negative_slope=config.negative_slope,
-                bias_epsilon=config.bias_epsilon,
                 spatial_dim=config.spatial_dim,
+            )
+        else:
+            self.lift = VNLinear(
+                in_channels, config.channels, bias_epsilon=config.bias_epsilon, spatial_dim=config.spatial_dim
             )
         self.tells_distance = config.lift == "linear"
         self.tells_radius = config.scale == "relative"
@@ -67,12 +69,16 @@ class VNLift(nn.Module):
     def forward(
         self, tokens: InputTokens, scalars: Float[Tensor, "*batch N K"] | None = None
     ) -> Float[Tensor, "*batch N C S"]:
-        with full_precision(tokens.vectors):
+        dtype = next(self.parameters()).dtype
+        V = tokens.vectors.to(dtype)
+        with full_precision(V):
             if isinstance(self.lift, VNEdgeConv):
-                V = self.lift(tokens.vectors, tokens.mask, tokens.positions)
+                V = self.lift(V, tokens.mask, tokens.positions, tokens.resolution)
+            elif isinstance(self.lift, VNMLP):
+                V = self.lift(V, tokens.mask)
             else:
-                V = self.lift(tokens.vectors, tokens.mask)
-            return V if self.gate is None else self.gate(V, self._scalars(tokens, scalars))
+                V = self.lift(V)
+            return V if self.gate is None else self.gate(V, self._scalars(tokens, scalars).to(dtype))
 
     def _scalars(self, tokens: InputTokens, scalars: Tensor | None) -> Float[Tensor, "*batch N K_all"]:
         """What is known of each point beside its direction."""
@@ -92,6 +98,7 @@ class VNTrunk(nn.Module):
         options: BlockOptions = {
             "hidden_channels": config.hidden_channels,
             "norm": config.norm,
+            "norm_eps": config.norm_eps,
             "norm_position": config.norm_position,
             "mlp_norm": config.mlp_norm,
             "negative_slope": config.negative_slope,
@@ -104,7 +111,9 @@ class VNTrunk(nn.Module):
             self.encoder = VNLatentEncoder(*size, config.num_latents, **options)
         else:
             self.encoder = VNEncoder(*size, **options)
-        self.chirality = VNCrossProduct(config.channels, spatial_dim=config.spatial_dim) if config.chirality else None
+        self.chirality = None
+        if config.chirality:
+            self.chirality = VNCrossProduct(config.channels, norm_eps=config.norm_eps, spatial_dim=config.spatial_dim)
 
     def forward(
         self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | None

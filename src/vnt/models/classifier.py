@@ -95,7 +95,7 @@ class VNTransformerClassifier(nn.Module):
     def _encode(
         self, points: Tensor, attributes: Tensor | None, mask: Tensor | None, vectors: Tensor | None
     ) -> tuple[Features, Tensor | None]:
-        tokens = input_tokens(self.config, points, attributes, mask, vectors)
+        tokens = input_tokens(self.config, points, attributes, mask, vectors, scale_vectors=False)
         lifted = self.lift(tokens)
         V, encoded_mask = self.trunk(lifted, mask)
         invariant = self.invariant(V).flatten(-2)

@@ -4,8 +4,8 @@ This file imports no torch, so that help texts and recipes answer at once.
 """
 
 import difflib
-import functools
 import json
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -15,26 +15,21 @@ Lift = Literal["linear", "mlp"]
 T = TypeVar("T")
 
 
-def refuse_unknown_keys(cls: type[T]) -> type[T]:
-    """Make the constructor answer an unknown key with a ValueError that names the nearest known one."""
-    construct = cls.__init__
-    known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+class RefuseUnknownKeys(type):
+    """Makes a dataclass answer an unknown key with a ValueError that names the nearest known one."""
 
-    @functools.wraps(construct)
-    def checked(self: Any, **values: Any) -> None:
+    def __call__(cls, *args: Any, **values: Any) -> Any:
+        known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
         for key in values:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
                 raise ValueError(f"{cls.__name__} has no key {key!r}; {hint}")
-        construct(self, **values)
-
-    cls.__init__ = checked  # type: ignore[method-assign]
-    return cls
+        return super().__call__(*args, **values)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BackboneConfig:
+class BackboneConfig(metaclass=RefuseUnknownKeys):
     """What classifier and forecaster share: how points become tokens, and how tokens are encoded.
 
     Attributes:
@@ -43,6 +38,8 @@ class BackboneConfig:
         depth: number of encoder blocks.
         hidden_channels: width inside each block's VN-MLP; None means 2C.
         norm: of the blocks. "rms" is well-conditioned, "layer" the paper's.
+        norm_eps: guard of that norm. At 1 it shortens long tokens and leaves short ones short, so that what is nothing
+            but rounding stays so; that suits tokens of length one, which ``scale`` sees to. The paper has 0.
         norm_position: "pre", or "post" as in Fig. 2.
         mlp_norm: norm inside each VN-MLP; "batch" is the paper's, "none" is enough behind a pre-norm.
         lift: how an input point becomes C channels: "linear", a VN-Linear gated by the point's distance from the
@@ -51,7 +48,8 @@ class BackboneConfig:
         relu_eps: guard of the VN-ReLUs behind a norm, where directions have length one on average: those well below
             √relu_eps are softened, since they amplify rounding. The paper has 0.
         bias_epsilon: ε of every VN-Linear; 0 is exactly equivariant.
-        num_vectors: extra vectors per point beside its position (normals, velocities): they turn, but do not move.
+        num_vectors: extra vectors per point beside its position (normals, velocities): they turn, but do not move. The
+            forecaster takes them to have units of length, as velocities do, the classifier to have none, as normals.
         num_attributes: d_A, scalars per point.
         fusion: how attributes enter. "early" appends them to the coordinates, S = 3 + d_A; "late" lets them join
             invariant features behind the encoder.
@@ -71,6 +69,7 @@ class BackboneConfig:
     depth: int = 2
     hidden_channels: int | None = None
     norm: Literal["rms", "layer", "batch"] = "rms"
+    norm_eps: float = 1.0
     norm_position: Literal["pre", "post"] = "pre"
     mlp_norm: Literal["rms", "layer", "batch", "none"] = "none"
     lift: Lift = "linear"
@@ -95,6 +94,8 @@ class BackboneConfig:
         )
         if self.hidden_channels is not None:
             self._require_at_least(1, "hidden_channels")
+        if not math.isfinite(self.negative_slope):
+            raise ValueError(f"negative_slope must be finite, got {self.negative_slope!r}")
         if self.channels % self.num_heads:
             raise ValueError(f"num_heads must divide channels, got {self.num_heads} heads for {self.channels} channels")
         if (self.num_attributes > 0) != (self.fusion != "none"):
@@ -138,8 +139,8 @@ class BackboneConfig:
     def _require_at_least(self, least: int, *names: str) -> None:
         for name in names:
             value = getattr(self, name)
-            if not value >= least:
-                raise ValueError(f"{name} must be at least {least}, got {value!r}")
+            if not least <= value < math.inf:
+                raise ValueError(f"{name} must be at least {least} and finite, got {value!r}")
 
 
 def _is_instance(value: Any, hint: Any) -> bool:
@@ -150,7 +151,6 @@ def _is_instance(value: Any, hint: Any) -> bool:
     return isinstance(value, kinds) or (float in kinds and isinstance(value, int))
 
 
-@refuse_unknown_keys
 @dataclass(frozen=True, kw_only=True)
 class ClassifierConfig(BackboneConfig):
     """The rotation-invariant classifier (Figs. 1a and 4a); with the rest left alone, the well-conditioned one.
@@ -180,7 +180,6 @@ class ClassifierConfig(BackboneConfig):
             raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
 
 
-@refuse_unknown_keys
 @dataclass(frozen=True, kw_only=True)
 class ForecasterConfig(BackboneConfig):
     """The rotation-equivariant forecaster (Figs. 1b and 4b); with all left alone, the well-conditioned one.

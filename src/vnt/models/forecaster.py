@@ -96,7 +96,7 @@ class VNTransformerForecaster(nn.Module):
     def _encode(
         self, past: Tensor, attributes: Tensor | None, mask: Tensor | None, vectors: Tensor | None
     ) -> tuple[Tensor, Tensor | None, InputTokens]:
-        tokens = input_tokens(self.config, past, attributes, mask, vectors)
+        tokens = input_tokens(self.config, past, attributes, mask, vectors, scale_vectors=True)
         steps = F.pad(_differences(tokens.positions, mask), (0, self.config.spatial_dim - 3))[..., None, :]
         tokens = dataclasses.replace(tokens, vectors=torch.cat([tokens.vectors, steps], -2))
         lifted = self.lift(tokens, time_features(tokens.positions, mask))

@@ -9,29 +9,30 @@ from torch import Tensor
 
 from vnt.checks import require_finite, require_mask
 from vnt.geometry import center, rms_radius
-from vnt.geometry.masking import align
+from vnt.geometry.centering import power_of_two
+from vnt.geometry.masking import blank
 from vnt.models.config import BackboneConfig
 
 
 @dataclass(frozen=True)
 class InputTokens:
-    """A batch of clouds as the lift wants them.
+    """A batch of clouds as the lift wants them; zero wherever there is no point.
 
     Attributes:
         vectors: (..., N, C_in, S), one channel per vector input, and one per anchor.
         positions: (..., N, 3), centred and scaled.
-        scalars: (..., N, d_A), attributes for late fusion, zero under the mask.
+        scalars: (..., N, d_A), attributes for late fusion.
         mask: (..., N) or None.
-        center: (..., 3), what was taken away from the points.
-        radius: (...), what they were divided by.
+        radius: (...), what the points were divided by.
+        resolution: (...), rounding of the coordinates, in units of the radius.
     """
 
     vectors: Float[Tensor, "*batch N C_in S"]
     positions: Float[Tensor, "*batch N 3"]
     scalars: Float[Tensor, "*batch N d_A"] | None
     mask: Bool[Tensor, "*batch N"] | None
-    center: Float[Tensor, "*batch 3"]
     radius: Float[Tensor, "*batch"]
+    resolution: Float[Tensor, "*batch"]
 
 
 def num_input_channels(config: BackboneConfig) -> int:
@@ -46,30 +47,53 @@ def input_tokens(
     attributes: Float[Tensor, "*batch N d_A"] | None,
     mask: Bool[Tensor, "*batch N"] | None,
     vectors: Float[Tensor, "*batch N K 3"] | None,
+    *,
+    scale_vectors: bool,
 ) -> InputTokens:
     """Check what came in, blank out the padding, centre, scale, and set up one vector channel per input.
+
+    ``scale_vectors``: vectors have units of length, as velocities do and normals do not, and count as such.
 
     Under early fusion the position's row is [x, a], those of other vectors [v, 0], and an anchor's [0, e_i]: a constant
     along attribute axis i. Since VN-Linear mixes rows, the anchors act as a bias on the attribute columns alone, which
     rotations leave in place: exact equivariance, and no symmetry among attributes.
     """
     _check(config, points, attributes, mask, vectors)
-    positions, middle = center(_blank(points, mask), mask, config.center)
-    radius = torch.ones_like(middle[..., 0]) if config.scale == "raw" else rms_radius(positions, mask)
-    positions = positions / radius[..., None, None]
-
-    rows = positions[..., None, :]
+    rows = blank(points, mask)[..., None, :]
     if vectors is not None:
-        rows = torch.cat([rows, _blank(vectors, mask).to(rows.dtype)], -2)
-    scalars = None if attributes is None else _blank(attributes, mask).to(rows.dtype)
+        rows = torch.cat([rows, blank(vectors, mask).to(rows.dtype)], -2)
+    rows, radius, resolution = _normalize(config, rows, mask, scale_vectors=scale_vectors)
+    positions = rows[..., 0, :]
+    scalars = None if attributes is None else blank(attributes, mask).to(rows.dtype)
     if config.fusion == "early" and scalars is not None:
         rows, scalars = _append_attributes(rows, scalars, anchored=config.attribute_anchor), None
-    return InputTokens(rows, positions, scalars, mask, middle, radius)
+    return InputTokens(rows, positions, scalars, mask, radius, resolution)
 
 
-def _blank(x: Tensor, mask: Bool[Tensor, "*batch N"] | None) -> Tensor:
-    """Zero for the points that do not exist: what pads a cloud may be anything, NaN included."""
-    return x if mask is None else torch.where(align(mask, x), x, 0)
+def _normalize(
+    config: BackboneConfig,
+    rows: Float[Tensor, "*batch N K 3"],
+    mask: Bool[Tensor, "*batch N"] | None,
+    *,
+    scale_vectors: bool,
+) -> tuple[Float[Tensor, "*batch N K 3"], Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
+    """Rows with the positions, the first of them, centred and all that has a length divided by the RMS radius.
+
+    First by a power of two near the largest coordinate, which is exact, so that no square over- or underflows: any unit
+    will do. A cloud not much larger than the rounding of its coordinates is noise, and is not blown up to size one.
+    """
+    sized = rows if scale_vectors else rows[..., :1, :]
+    unit = torch.ones_like(rows[..., 0, 0, 0]) if config.scale == "raw" else power_of_two(sized.flatten(-2), mask)
+    sized = sized / unit[..., None, None, None]
+    resolution = torch.finfo(rows.dtype).eps * sized[..., 0, :].detach().abs().amax((-2, -1))
+    positions, _ = center(sized[..., 0, :], mask, config.center)
+    sized = torch.cat([positions[..., None, :], sized[..., 1:, :]], -2)
+    radius = torch.ones_like(unit)
+    if config.scale != "raw":
+        radius = rms_radius(sized.flatten(-2), mask, resolution=16 * resolution)
+        sized = sized / radius[..., None, None, None]
+    rows = sized if scale_vectors else torch.cat([sized, rows[..., 1:, :]], -2)
+    return rows, radius * unit, resolution / radius
 
 
 def _append_attributes(

@@ -68,7 +68,7 @@ def concat(token_axis: int | None = -2) -> Argument:
 
 def equivariance_error(
     function: Callable[..., Tensor],
-    arguments: Sequence[Tensor],
+    arguments: Sequence[Tensor | None],
     inputs: Sequence[Argument | Kind],
     output: Argument | Kind,
     *,
@@ -81,14 +81,15 @@ def equivariance_error(
     """The largest relative error ‖f(X·g) − f(X)·g‖ / ‖f(X)‖ over batch items and random group elements g.
 
     Group elements are drawn and applied in float64, a different one for each batch item; what is then rounded to the
-    arguments' own dtype is part of what is measured. Stochastic functions get the same random numbers both times.
+    arguments' own dtype is part of what is measured. A stochastic function gets the same random numbers both times, on
+    the CPU and on CUDA devices. A module in training mode moves its running statistics, as in any forward pass.
 
     An invariant part that dwarfs the rest flatters the error: for logits, test ``f(X) − mean``; for forecasts, test the
     displacement from the last observed point, which is a vector.
 
     Args:
         function: takes the arguments, returns one tensor. A module is used in the mode it is in.
-        arguments: the tensors X.
+        arguments: the tensors X; None is passed on as it is.
         inputs: how each of them transforms: "vector", "point", "scalar", "concat", or an `Argument` with a token axis.
         output: how the result transforms.
         group: "SO(3)", "O(3)", "SO(2)" (turns about ``axis``, or in the plane where S = 2), "translations" (of about
@@ -110,14 +111,17 @@ def equivariance_error(
         raise ValueError(f"got {len(arguments)} arguments but {len(described)} descriptions")
     if group not in get_args(Group):
         raise ValueError(f"group must be one of {get_args(Group)}, got {group!r}")
+    if num_trials < 1:
+        raise ValueError(f"num_trials must be at least 1, got {num_trials}")
 
     generator = torch.Generator().manual_seed(seed)
-    state = torch.get_rng_state()
-    reference = _call(function, arguments, state)
+    pairs = list(zip(arguments, described, strict=True))
+    given = [(x, how) for x, how in pairs if x is not None]
+    reference = _call(function, arguments, seed)
     worst = 0.0
     for _ in range(num_trials):
-        act = _draw_action(group, described, arguments, axis, batched, generator)
-        moved = _call(function, [act(x, how) for x, how in zip(arguments, described, strict=True)], state)
+        act = _draw_action(group, given, axis, batched, generator)
+        moved = _call(function, [None if x is None else act(x, how) for x, how in pairs], seed)
         expected = act(reference, result)
         if moved.shape != expected.shape:
             raise ValueError(
@@ -129,7 +133,7 @@ def equivariance_error(
 
 def assert_equivariant(
     function: Callable[..., Tensor],
-    arguments: Sequence[Tensor],
+    arguments: Sequence[Tensor | None],
     inputs: Sequence[Argument | Kind],
     output: Argument | Kind,
     *,
@@ -156,7 +160,7 @@ def assert_equivariant(
         seed=seed,
     )
     if tolerance is None:
-        dtypes = [x.dtype for x in arguments if x.is_floating_point()]
+        dtypes = [x.dtype for x in arguments if x is not None and x.is_floating_point()]
         tolerance = max((TOLERANCE[dtype] for dtype in dtypes), default=TOLERANCE[torch.float32])
     if not error <= tolerance:
         name = getattr(function, "__name__", type(function).__name__)
@@ -174,33 +178,31 @@ def _describe(kind: Argument | Kind) -> Argument:
     return makers[kind]()
 
 
-def _call(function: Callable[..., Tensor], arguments: Sequence[Tensor], state: Tensor) -> Tensor:
+def _call(function: Callable[..., Tensor], arguments: Sequence[Tensor | None], seed: int) -> Tensor:
     """The function's value, without gradients, from the same random state each time."""
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        torch.set_rng_state(state)
+    with torch.no_grad(), torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.manual_seed(seed)
         return function(*arguments)
 
 
 def _draw_action(
     group: Group,
-    inputs: Sequence[Argument],
-    arguments: Sequence[Tensor],
+    given: Sequence[tuple[Tensor, Argument]],
     axis: Sequence[float],
     batched: bool,
     generator: Generator,
 ) -> Callable[[Tensor, Argument], Tensor]:
     """A random group element, as a function that applies it to a tensor of a given kind."""
-    spatial = [x for x, how in zip(arguments, inputs, strict=True) if how.kind != "scalar"]
-    if not spatial:
-        raise ValueError("at least one argument must be a vector, a point or a concat: nothing here turns or moves")
-    size = (len(spatial[0]),) if batched else ()
+    moving = ("point", "concat") if group == "translations" else ("vector", "point", "concat")
+    spatial = [x for x, how in given if how.kind in moving]
+    if not spatial and group != "permutations":
+        raise ValueError(f"{group} change nothing here: no argument is one of {moving}")
+    size = (len(spatial[0]),) if batched and spatial else ()
     match group:
         case "permutations":
-            counts = {
-                x.shape[how.token_axis] for x, how in zip(arguments, inputs, strict=True) if how.token_axis is not None
-            }
+            counts = {x.shape[how.token_axis] for x, how in given if how.token_axis is not None}
             if len(counts) != 1:
-                raise ValueError(f"arguments have different numbers of tokens: {sorted(counts)}")
+                raise ValueError(f"permutations need arguments with one number of tokens, got {sorted(counts)}")
             order = torch.randperm(counts.pop(), generator=generator)
             return lambda x, how: x if how.token_axis is None else permute(x, order, how.token_axis)
         case "translations":

@@ -236,3 +236,29 @@ def cross_product(A: ArrayLike, B: ArrayLike) -> Array:
         out[c, 1] = A[c, 2] * B[c, 0] - A[c, 0] * B[c, 2]
         out[c, 2] = A[c, 0] * B[c, 1] - A[c, 1] * B[c, 0]
     return out
+
+
+def gate(V: ArrayLike, gain: ArrayLike) -> Array:
+    """One token with channel c multiplied by gain[c]."""
+    V, gain = as_array(V), as_array(gain)
+    return np.stack([gain[c] * V[c] for c in range(len(V))])
+
+
+def center(points: ArrayLike, mask: ArrayLike | None = None) -> Array:
+    """The mean of the points (N, S) that exist."""
+    points = as_array(points)
+    kept = [n for n in range(len(points)) if mask is None or as_array(mask)[n]]
+    return np.array([sum(points[n, s] for n in kept) / len(kept) for s in range(points.shape[1])])
+
+
+def geometric_median(
+    points: ArrayLike, mask: ArrayLike | None = None, *, num_iterations: int = 32, smoothing: float = 1e-3
+) -> Array:
+    """Weiszfeld's iteration from the mean: weights 1/√(|x − c|² + δ²), δ relative to the RMS radius."""
+    points, c = as_array(points), center(points, mask)
+    kept = [n for n in range(len(points)) if mask is None or as_array(mask)[n]]
+    delta = smoothing * sqrt(sum(channel_length(points[n] - c, 0.0) ** 2 for n in kept) / len(kept))
+    for _ in range(num_iterations if delta > 0 else 0):  # all points in one place: that place
+        weight = {n: 1 / channel_length(points[n] - c, delta**2) for n in kept}
+        c = sum((weight[n] * points[n] for n in kept), start=np.zeros_like(c)) / sum(weight.values())
+    return c

@@ -44,18 +44,20 @@ def test_a_variant_is_a_replace():
         ({"num_class": 3}, "no key 'num_class'; did you mean 'num_classes'"),
         ({"xyzzy": 3}, "no key 'xyzzy'; known keys: channels"),
         ({"num_classes": 3, "channels": 10, "num_heads": 4}, "num_heads must divide channels, got 4 heads for 10"),
-        ({"num_classes": 3, "channels": 0}, "channels must be at least 1, got 0"),
+        ({"num_classes": 3, "channels": 0}, "channels must be at least 1 and finite, got 0"),
         ({"num_classes": 3, "channels": 16.0}, "channels must be int, got 16.0"),
         ({"num_classes": 3, "channels": True}, "channels must be int, got True"),
-        ({"num_classes": 0}, "num_classes must be at least 1, got 0"),
+        ({"num_classes": 0}, "num_classes must be at least 1 and finite, got 0"),
         ({"num_classes": 3, "norm": "instance"}, "norm must be one of .*'rms'.*, got 'instance'"),
-        ({"num_classes": 3, "bias_epsilon": -1.0}, "bias_epsilon must be at least 0, got -1.0"),
-        ({"num_classes": 3, "bias_epsilon": float("nan")}, "bias_epsilon must be at least 0, got nan"),
+        ({"num_classes": 3, "bias_epsilon": -1.0}, "bias_epsilon must be at least 0 and finite, got -1.0"),
+        ({"num_classes": 3, "bias_epsilon": float("nan")}, "bias_epsilon must be at least 0 and finite, got nan"),
         ({"num_classes": 3, "num_attributes": 2}, "num_attributes=2 with fusion='none'"),
         ({"num_classes": 3, "fusion": "early"}, "num_attributes=0 with fusion='early'"),
+        ({"num_classes": 3, "bias_epsilon": float("inf")}, "bias_epsilon must be at least 0 and finite, got inf"),
+        ({"num_classes": 3, "negative_slope": float("nan")}, "negative_slope must be finite, got nan"),
         ({"num_classes": 3, "dropout": 1.0}, r"dropout must lie in \[0, 1\), got 1.0"),
         ({"num_classes": 3, "lift": "mlp", "num_neighbors": 4}, "lift='mlp'"),
-        ({"num_classes": 3, "hidden_channels": 0}, "hidden_channels must be at least 1, got 0"),
+        ({"num_classes": 3, "hidden_channels": 0}, "hidden_channels must be at least 1 and finite, got 0"),
     ],
 )
 def test_wrong_values_are_named(values, message):
@@ -63,10 +65,20 @@ def test_wrong_values_are_named(values, message):
         vnt.ClassifierConfig(**values)
 
 
+def test_subclasses_refuse_unknown_keys_too():
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Mine(vnt.ForecasterConfig):
+        extra: int = 3
+
+    assert Mine(extra=4).extra == 4
+    with pytest.raises(ValueError, match="Mine has no key 'extras'; did you mean 'extra'"):
+        Mine(extras=4)
+
+
 def test_wrong_forecaster_values_are_named():
     with pytest.raises(ValueError, match="predict_attributes needs fusion='early', got 'none'"):
         vnt.ForecasterConfig(predict_attributes=True)
-    with pytest.raises(ValueError, match="num_future must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="num_future must be at least 1 and finite, got 0"):
         vnt.ForecasterConfig(num_future=0)
 
 
