@@ -227,6 +227,15 @@ def test_proposition_11_invariant_is_invariant():
     assert equivariance_error(layer, [V], ["vector"], "scalar") < 1e-13
 
 
+@pytest.mark.parametrize(("dtype", "gate"), [(torch.float32, 1e-4), (torch.float64, 1e-11)])
+def test_twelve_blocks(dtype, gate):
+    """An encoder of 12 blocks, 64 channels, 8 heads, 256 points, with VN-RMSNorm."""
+    encoder = vnt.VNEncoder(64, 8, depth=12).to(dtype)
+    V = torch.randn(4, 256, 64, 3, dtype=dtype)
+    for training in (True, False):
+        assert equivariance_error(encoder.train(training), [V], ["vector"], "vector") <= gate
+
+
 def test_mean_project_is_equivariant_and_blind_to_order():
     """Section 6: "VN-MeanProject is both rotation-equivariant and permutation-invariant"."""
     layer = vnt.VNMeanProject(C, 8, num_latents=4).to(F64)

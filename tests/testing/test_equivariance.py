@@ -143,6 +143,12 @@ def test_dropout_sees_the_same_numbers_both_times():
     assert equivariance_error(lambda v: v * drop(v.norm(dim=-1, keepdim=True)), [V], ["vector"], "vector") < 1e-14
 
 
+def test_none_is_passed_on():
+    model = vnt.VNTransformerClassifier(vnt.ClassifierConfig(num_classes=3, channels=8, num_heads=2)).double().eval()
+    mask = torch.arange(9).lt(torch.tensor([[9], [5], [2], [1]]))
+    assert_equivariant(model, [X, None, mask], ["point", "scalar", "scalar"], "scalar")
+
+
 def test_unbatched():
     assert equivariance_error(lambda v: 2 * v, [V[0]], ["vector"], "vector", batched=False) < 1e-15
     assert equivariance_error(lambda x: x.relu(), [X[0]], ["point"], "point", batched=False) > 1e-2
