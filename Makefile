@@ -12,7 +12,7 @@ help:
 	@echo "make clean   remove $(VENV) and all caches"
 
 setup: $(READY)
-# torch first and pinned: a range would pull the newest build with gigabytes of CUDA packages.
+# torch first and pinned, so that nothing that follows replaces the build by another one.
 $(READY): pyproject.toml constraints.txt src/vnt/version.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0

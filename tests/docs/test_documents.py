@@ -47,3 +47,8 @@ def test_names_in_the_paper_map_exist():
 def test_the_changelog_knows_this_version_or_what_is_coming():
     assert "## Unreleased" in (ROOT / "CHANGELOG.md").read_text()
     assert f"version: {vnt.__version__}" in (ROOT / "CITATION.cff").read_text()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_nothing_was_left_to_fill_in(path):
+    assert not re.search(r"\bTODO\b|\bTBD\b|\bFIXME\b|^[A-Z]+_[A-Z_]+$", path.read_text(), re.MULTILINE)

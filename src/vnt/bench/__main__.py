@@ -3,7 +3,7 @@
 import argparse
 import os
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler that counts memory is talkative
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # the profiler that counts memory is talkative
 
 from vnt.bench import encoder, exactness
 from vnt.bench.timing import describe_machine
