@@ -1,0 +1,1 @@
+"""Waymo Open Motion, read without TensorFlow."""
