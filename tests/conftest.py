@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,6 +20,21 @@ def no_gradients():
     """For tests that only look at values."""
     with torch.no_grad():
         yield
+
+
+@pytest.fixture
+def real_data():
+    """Finds a file of the real data sets, or skips with the reason."""
+
+    def find(name: str) -> Path:
+        folder = os.environ.get("VNT_DATA")
+        if not folder:
+            pytest.skip("VNT_DATA is not set: real data sets are not here")
+        if not (Path(folder) / name).exists():
+            pytest.skip(f"VNT_DATA has no {name}")
+        return Path(folder)
+
+    return find
 
 
 def pytest_configure():

@@ -10,6 +10,7 @@ from vnt._exports import lazy_exports
 from vnt.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from vnt import data as data
     from vnt import functional as functional
     from vnt import geometry as geometry
     from vnt import layers as layers
@@ -70,7 +71,7 @@ __getattr__, __all__ = lazy_exports(  # pyright: ignore
         "vnt.models.forecaster": ["VNTransformerForecaster"],
         "vnt.models.recipes": ["paper_classifier", "paper_forecaster"],
     },
-    submodules=["functional", "geometry", "layers", "models", "testing"],
+    submodules=["data", "functional", "geometry", "layers", "models", "testing"],
 )
 
 

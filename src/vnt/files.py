@@ -1,4 +1,4 @@
-"""What every reader and writer of files does: refuse with the file's name, expand within bounds, write whole or not at all."""
+"""What all readers and writers do: refuse with the file's name, stay within bounds, write whole or not at all."""
 
 import os
 import tempfile

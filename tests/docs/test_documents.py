@@ -12,8 +12,9 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_code_blocks_run(path, capsys):
+def test_code_blocks_run(path, capsys, monkeypatch, tmp_path):
     """The blocks of one document run one after another, as a reader would paste them."""
+    monkeypatch.chdir(tmp_path)
     namespace: dict = {}
     for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):
         exec(compile(block, str(path), "exec"), namespace)

@@ -42,7 +42,7 @@ def test_a_variant_is_a_replace():
     ("values", "message"),
     [
         ({"num_class": 3}, "no key 'num_class'; did you mean 'num_classes'"),
-        ({"xyzzy": 3}, "no key 'xyzzy'; known keys: channels"),
+        ({"xyzzy": 3}, "no key 'xyzzy'; known are channels"),
         ({"num_classes": 3, "channels": 10, "num_heads": 4}, "num_heads must divide channels, got 4 heads for 10"),
         ({"num_classes": 3, "channels": 0}, "channels must be at least 1 and finite, got 0"),
         ({"num_classes": 3, "channels": 16.0}, "channels must be int, got 16.0"),

@@ -5,18 +5,25 @@ import os
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # the profiler that counts memory is talkative
 
-from vnt.bench import encoder, exactness
+from vnt.bench import data, encoder, exactness
 from vnt.bench.timing import describe_machine
 
 
 def main() -> None:
     """Run the comparisons and print them as Markdown."""
-    parser = argparse.ArgumentParser(prog="vnt.bench", description="speed, memory and exactness, as tables")
+    parser = argparse.ArgumentParser(prog="vnt.bench", description="speed, memory, exactness and data, as tables")
     parser.add_argument("--rounds", type=int, default=15, help="rounds in which each contender runs once (%(default)s)")
+    parser.add_argument("--only", choices=["encoder", "exactness", "data"], help="one of the comparisons (all)")
     arguments = parser.parse_args()
+    comparisons = {
+        "data": data.table,
+        "encoder": lambda: encoder.compare(arguments.rounds),
+        "exactness": exactness.table,
+    }
     print(describe_machine(), flush=True)
-    print(encoder.compare(arguments.rounds), end="\n\n", flush=True)
-    print(exactness.table())
+    for name, compare in comparisons.items():
+        if arguments.only in (None, name):
+            print(compare(), end="\n\n", flush=True)
 
 
 if __name__ == "__main__":

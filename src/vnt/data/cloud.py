@@ -24,9 +24,9 @@ class Cloud:
     (2, dtype('float32'))
     """
 
-    points: NDArray[np.float64]
-    normals: NDArray[np.float64] | None = None
-    attributes: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    points: NDArray
+    normals: NDArray | None = None
+    attributes: Mapping[str, NDArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         points = np.ascontiguousarray(self.points, dtype=np.float64)
@@ -46,7 +46,9 @@ class Cloud:
             with np.errstate(over="ignore"):
                 values = np.ascontiguousarray(values, dtype=np.float32)
             if values.shape != (len(points),):
-                raise ValueError(f"attribute {name!r} must be ({len(points)},), one number per point, got {values.shape}")
+                raise ValueError(
+                    f"attribute {name!r} must be ({len(points)},), one number per point, got {values.shape}"
+                )
             _require_finite(values, f"value of attribute {name!r}")
             attributes[name] = values
         object.__setattr__(self, "points", points)

@@ -17,7 +17,7 @@ class Recording:
         valid: (n, T), whether the track was seen at the step.
         track_ids: n names, unique within the recording.
         types: n words: "vehicle", "pedestrian", "cyclist", "other", ... ("unknown" where nothing is said).
-        attributes: (n, T, d), float32, with ``attribute_names`` of length d (speed, heading, ...); zero where not valid.
+        attributes: (n, T, d), float32, with d ``attribute_names`` (speed, heading, ...); zero where not valid.
         current: the step that is "now" (Waymo: 10), or None.
         to_predict, own: (n,), tracks that the set's authors want predicted, and the recording car itself.
     """
@@ -49,7 +49,13 @@ class Recording:
             if getattr(self, name).shape != shape:
                 raise ValueError(f"{name} of recording {self.name!r} must be {shape}, got {getattr(self, name).shape}")
         if len(self.track_ids) != n or len(self.types) != n:
-            raise ValueError(f"recording {self.name!r} has {n} tracks, {len(self.track_ids)} ids, {len(self.types)} types")
+            raise ValueError(
+                f"recording {self.name!r} has {n} tracks, {len(self.track_ids)} ids, {len(self.types)} types"
+            )
+        if len(set(self.track_ids)) != n:
+            raise ValueError(
+                f"recording {self.name!r} has {n} tracks but only {len(set(self.track_ids))} different ids"
+            )
         if not (np.isfinite(self.dt) and self.dt > 0):
             raise ValueError(f"dt of recording {self.name!r} must be positive, got {self.dt}")
         if not np.isfinite(self.positions[self.valid]).all() or not np.isfinite(self.attributes[self.valid]).all():

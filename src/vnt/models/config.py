@@ -3,11 +3,12 @@
 This file imports no torch, so that help texts and recipes answer at once.
 """
 
-import difflib
 import json
 import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from vnt.spelling import suggest
 
 Fusion = Literal["none", "early", "late"]
 Lift = Literal["linear", "mlp"]
@@ -22,9 +23,7 @@ class RefuseUnknownKeys(type):
         known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
         for key in values:
             if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
-                raise ValueError(f"{cls.__name__} has no key {key!r}; {hint}")
+                raise ValueError(f"{cls.__name__} has no key {key!r}; {suggest(key, known)}")
         return super().__call__(*args, **values)
 
 

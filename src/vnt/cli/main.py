@@ -1,0 +1,57 @@
+"""``vnt COMMAND``: finds the command and turns what goes wrong into one line.
+
+Only this file is imported before the command is known, so that ``vnt --help`` answers at once.
+"""
+
+import os
+import sys
+import traceback
+from importlib import import_module
+
+from vnt.spelling import suggest
+from vnt.version import __version__
+
+COMMANDS = {
+    "data": "list, inspect, convert and preview data sets and files",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command line; returns the exit code: 0 done, 1 interrupted, 2 something was wrong with what was asked."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words or bool(os.environ.get("VNT_DEBUG"))
+    words = [word for word in words if word != "--debug"]
+    if not words or words[0] in ("-h", "--help"):
+        sys.stdout.write(_help())
+        return 0
+    if words[0] == "--version":
+        sys.stdout.write(f"vnt {__version__}\n")
+        return 0
+    command, *rest = words
+    try:
+        if command not in COMMANDS:
+            raise ValueError(f"no command {command!r}; {suggest(command, COMMANDS)}")
+        import_module(f"vnt.cli.{command}").run(rest)
+    except KeyboardInterrupt:
+        sys.stderr.write("\nvnt: interrupted\n")
+        return 1
+    except BrokenPipeError:  # `vnt ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, OSError, ModuleNotFoundError) as error:
+        if debug:
+            traceback.print_exc()
+        sys.stderr.write(f"vnt: {' '.join(str(error).split())}\n")
+        return 2
+    return 0
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {about}" for name, about in COMMANDS.items()]
+    return (
+        "vnt: rotation-equivariant transformers on point clouds and trajectories\n\n"
+        "usage: vnt COMMAND ...    (vnt COMMAND --help says more)\n\n"
+        + "\n".join(lines)
+        + "\n\n  --version  the version of vnt\n  --debug    with any command: show where an error came from\n"
+    )

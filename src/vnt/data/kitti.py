@@ -1,0 +1,53 @@
+"""KITTI odometry: where the recording car was, ten times a second, up hill and down."""
+
+from pathlib import Path
+
+import numpy as np
+
+from vnt.data.recording import Recording
+from vnt.files import blame, require_file
+
+
+def read_poses(path: Path | str, *, rate: float = 10.0) -> Recording:
+    """The path of the car in a ``poses/NN.txt``: each line is a 3×4 matrix [R | t] from the left camera to its start.
+
+    The camera's axes (x right, y down, z forward) become those of the other sets (x forward, y left, z up). The only
+    attribute is the speed over the step that led here: a difference across the step would show a model the future.
+    """
+    path = require_file(path)
+    if not (np.isfinite(rate) and rate > 0):
+        raise ValueError(f"rate must be positive, got {rate}")
+    # What overflows becomes infinite, and the recording refuses it.
+    with blame(path), np.errstate(over="ignore", invalid="ignore"):
+        rows = []
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    rows.append(_numbers(line, number))
+        if len(rows) < 2:
+            raise ValueError(f"a path needs at least two poses, got {len(rows)}")
+        right, down, forward = np.array(rows)[:, [3, 7, 11]].T
+        positions = np.stack([forward, -right, -down], axis=-1)
+        speed = np.linalg.norm(np.diff(positions, axis=0), axis=-1) * rate
+        speed = np.concatenate([speed[:1], speed]).astype(np.float32)
+        return Recording(
+            name=path.stem,
+            dt=1 / rate,
+            positions=positions[None],
+            valid=np.ones((1, len(rows)), bool),
+            track_ids=("ego",),
+            types=("vehicle",),
+            attributes=speed[None, :, None],
+            attribute_names=("speed",),
+            own=np.ones(1, bool),
+        )
+
+
+def _numbers(line: str, number: int) -> list[float]:
+    words = line.split()
+    if len(words) != 12:
+        raise ValueError(f"line {number} has {len(words)} numbers, a pose has 12")
+    try:
+        return [float(word) for word in words]
+    except ValueError as error:
+        raise ValueError(f"line {number}: {error}") from None

@@ -1,0 +1,160 @@
+"""Every data set by name: what it is, whether it is here, and one call that loads a split of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+
+from vnt.data import modelnet, scanobjectnn
+from vnt.data.batches import CloudBatch, MotionBatch
+from vnt.data.cloud_set import CloudSet, Split
+from vnt.data.embedded import SHAPE_CLASSES, make_motion, make_shapes
+from vnt.data.locations import data_folder, find_set
+from vnt.data.motion_set import MotionSet, load
+from vnt.data.polka_dot import add_polka_dots
+from vnt.spelling import suggest
+
+SHAPES_PER_CLASS = {"train": 200, "val": 25, "test": 50}
+TRACKS = {"train": 4000, "val": 500, "test": 1000}
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A set that `load_set` knows.
+
+    Attributes:
+        kind: what it holds.
+        about: one line for people.
+        files: what to look for in the data folder; empty for a set that is generated.
+        load: called with a split and the data folder.
+    """
+
+    kind: Literal["clouds", "motion"]
+    about: str
+    files: tuple[str, ...]
+    load: Callable[[Split, Path | None], CloudSet | MotionSet]
+
+    def path(self, folder: Path | None = None) -> Path | None:
+        """Where it is, or None where it is not (or is generated)."""
+        root = data_folder(folder)
+        return next((root / name for name in self.files if (root / name).exists()), None)
+
+
+def load_set(name: str, split: Split = "train", folder: Path | str | None = None) -> CloudSet | MotionSet:
+    """One split of a set by name; see `SETS`.
+
+    >>> load_set("shapes", "test").points.shape[1:]
+    torch.Size([256, 3])
+    """
+    if name not in SETS:
+        raise ValueError(f"no data set {name!r}; {suggest(name, SETS)}")
+    if split not in ("train", "val", "test", "train+val"):
+        raise ValueError(f"split must be 'train', 'val', 'train+val' or 'test', got {split!r}")
+    return SETS[name].load(split, None if folder is None else Path(folder))
+
+
+def as_batch(data: CloudSet | MotionSet, attributes: tuple[str, ...] = ()) -> CloudBatch | MotionBatch:
+    """A set as one batch, from which `vnt.data.batches.Batches` are cut; of a motion set the ``attributes`` named."""
+    if isinstance(data, CloudSet):
+        return CloudBatch(**data.tensors())
+    if missing := [name for name in attributes if name not in data.attribute_names]:
+        raise ValueError(f"set {data.name!r} has attributes {data.attribute_names}, and not {', '.join(missing)}")
+    columns = [data.attribute_names.index(name) for name in attributes]
+    return MotionBatch(
+        past=torch.from_numpy(data.past),
+        future=torch.from_numpy(data.future),
+        attributes=torch.from_numpy(data.attributes[..., columns]) if columns else None,
+    )
+
+
+def _shapes(split: Split, folder: Path | None) -> CloudSet:
+    sides = ("train", "val") if split == "train+val" else (split,)
+    parts = [make_shapes(SHAPES_PER_CLASS[side], split=side) for side in sides]
+    points, labels = (torch.from_numpy(np.concatenate(rows)) for rows in zip(*parts, strict=True))
+    return CloudSet(name="shapes", points=points, labels=labels, class_names=SHAPE_CLASSES, up="z")
+
+
+def _motion(split: Split, folder: Path | None) -> MotionSet:
+    sides = ("train", "val") if split == "train+val" else (split,)
+    past, future, speed = (
+        np.concatenate(rows) for rows in zip(*(make_motion(TRACKS[side], split=side) for side in sides), strict=True)
+    )
+    M = len(past)
+    number = np.array([f"{split}-{i}" for i in range(M)])
+    no, yes = np.zeros(M, bool), np.ones(M, bool)
+    return MotionSet(
+        name="motion",
+        dt=0.1,
+        past=past,
+        future=future,
+        attributes=speed,
+        attribute_names=("speed",),
+        origin=np.zeros((M, 3)),
+        scenario=number,
+        track=number,
+        types=np.full(M, "vehicle"),
+        moving=np.linalg.norm(future, axis=-1).max(1) > 2,
+        to_predict=yes,
+        own=no,
+        is_test=yes if split == "test" else no,
+    )
+
+
+def _modelnet(split: Split, folder: Path | None, *, num_classes: Literal[10, 40]) -> CloudSet:
+    return modelnet.load_modelnet(split, num_classes=num_classes, folder=folder)
+
+
+def _polka_dot(split: Split, folder: Path | None) -> CloudSet:
+    return add_polka_dots(_modelnet(split, folder, num_classes=40))
+
+
+def _scans(split: Split, folder: Path | None, *, variant: scanobjectnn.Variant) -> CloudSet:
+    return scanobjectnn.load_scanobjectnn(split, variant=variant, folder=folder)
+
+
+def _windows(
+    split: Split, folder: Path | None, *, name: str, files: tuple[str, ...], subset: Literal["paper"] | None = None
+) -> MotionSet:
+    hint = "`vnt data convert` makes it from the recordings that its authors hand out."
+    data = load(find_set(name, files, hint, folder), subset=subset)
+    if split == "test":
+        return data.take(data.is_test)
+    whole = data.take(~data.is_test)
+    if split == "train+val":
+        return whole
+    train, val = whole.split(0.1)
+    return train if split == "train" else val
+
+
+def _windows_of(name: str, about: str, *files: str, subset: Literal["paper"] | None = None) -> DataSet:
+    load = partial(_windows, name=name, files=files, subset=subset)
+    return DataSet("motion", f"{name}, {about}", files, load)
+
+
+def _clouds(about: str, load: Callable[[Split, Path | None], CloudSet], files: tuple[str, ...]) -> DataSet:
+    return DataSet("clouds", about, files, load)
+
+
+SETS: dict[str, DataSet] = {
+    "shapes": _clouds(f"{len(SHAPE_CLASSES)} kinds of objects as a scanner sees them", _shapes, ()),
+    "motion": DataSet("motion", "a vehicle on hilly ground, 1.1 s -> 3 s", (), _motion),
+    "modelnet40": _clouds("CAD models of 40 classes", partial(_modelnet, num_classes=40), modelnet.CANDIDATES),
+    "modelnet10": _clouds("10 of these classes", partial(_modelnet, num_classes=10), modelnet.CANDIDATES),
+    "modelnet40_polka_dot": _clouds("ModelNet40 with the paper's attribute", _polka_dot, modelnet.CANDIDATES),
+    **{
+        f"scanobjectnn_{variant}": _clouds(
+            f"scans of real objects, {about}", partial(_scans, variant=variant), scanobjectnn.CANDIDATES
+        )
+        for variant, about in scanobjectnn.VARIANTS.items()
+    },
+    "womd": _windows_of("Waymo Open Motion", "vehicles, 1.1 s -> 8 s", "womd.safetensors", "womd_vehicles.npz"),
+    "womd_paper": _windows_of(
+        "Waymo Open Motion", "4,894 that move, the paper's number", "womd_vehicles.npz", subset="paper"
+    ),
+    "kitti": _windows_of("KITTI odometry", "the car itself on hilly roads", "kitti.safetensors", "kitti_ego.npz"),
+    "av2": _windows_of("Argoverse 2", "vehicles", "av2.safetensors", "av2_sensor_vehicles.npz"),
+}

@@ -1,0 +1,41 @@
+import h5py
+import numpy as np
+import pytest
+import torch
+
+from data.sets_on_disk import clouds
+from vnt.data.scanobjectnn import FILES, load_scanobjectnn
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("VNT_CACHE", str(tmp_path / "cache"))
+    for number, pattern in enumerate(FILES.values()):
+        for side in ("training", "test"):
+            path = tmp_path / "h5_files" / pattern.format(side=side)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with h5py.File(path, "w") as file:
+                file["data"] = clouds(30, 16, seed=number)
+                file["label"] = np.arange(30) % 15
+    return tmp_path
+
+
+@pytest.mark.parametrize(("number", "variant"), list(enumerate(FILES)))
+def test_variants(folder, number, variant):
+    test = load_scanobjectnn("test", variant=variant, folder=folder)
+    assert torch.equal(test.points, torch.from_numpy(clouds(30, 16, seed=number)))
+    assert test.name == f"scanobjectnn_{variant}"
+    assert len(test.class_names) == 15
+    assert len(load_scanobjectnn("train", variant=variant, folder=folder)) == 15
+
+
+def test_messages(folder, tmp_path_factory):
+    with pytest.raises(ValueError, match="variant must be one of obj_only, obj_bg, pb_t50_rs, got 'hard'"):
+        load_scanobjectnn("test", variant="hard", folder=folder)
+    with pytest.raises(FileNotFoundError, match=r"ScanObjectNN is not in .*on request"):
+        load_scanobjectnn("test", folder=tmp_path_factory.mktemp("empty"))
+    path = folder / "h5_files" / FILES["obj_bg"].format(side="test")
+    with h5py.File(path, "w") as file:
+        file["data"], file["label"] = np.full((3, 4, 3), np.nan), np.zeros(3)
+    with pytest.raises(ValueError, match=r"test_objectdataset.h5: coordinates must be finite"):
+        load_scanobjectnn("test", variant="obj_bg", folder=folder)

@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+
+from vnt.data.track_tables import read_tracks
+
+
+def write(tmp_path, text, name="mine.csv"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_rows_and_columns_in_any_order(tmp_path):
+    text = "y,type,X,speed,Time,id\n2,Car,1,7,0.1,a\n\n9,,8,0,0.1,b\n0,Car,0,5,0,a\n4,Car,2,9,0.2,a\n"
+    recording = read_tracks(write(tmp_path, text))
+    assert recording.name == "mine"
+    assert recording.dt == pytest.approx(0.1)
+    assert recording.track_ids == ("a", "b")
+    assert recording.types == ("car", "unknown")
+    assert recording.attribute_names == ("speed",)
+    np.testing.assert_array_equal(recording.valid, [[1, 1, 1], [0, 1, 0]])
+    np.testing.assert_allclose(recording.positions[0], [[0, 0, 0], [1, 2, 0], [2, 4, 0]], atol=1e-12)
+    np.testing.assert_allclose(recording.positions[1, 1], [8, 9, 0])
+    np.testing.assert_allclose(recording.attributes[0, :, 0], [5, 7, 9], atol=1e-6)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_delimiters_line_ends_and_byte_order_marks(tmp_path, delimiter, end):
+    lines = ["track,timestamp,x,y,z", "7,0,1,2,3", "7,1,2,3,4"]
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + end.join(lines).replace(",", delimiter).encode())
+    np.testing.assert_array_equal(read_tracks(path).positions, [[[1, 2, 3], [2, 3, 4]]])
+
+
+def test_resampling_to_another_rate(tmp_path):
+    recording = read_tracks(
+        write(tmp_path, "track_id,t,x,y\na,10,0,0\na,11,10,1\nb,10.5,0,0\nb,11.5,1,1\n"), rate=4, max_gap=1
+    )
+    assert recording.dt == 0.25
+    np.testing.assert_array_equal(recording.valid, [[1, 1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1, 1]])
+    np.testing.assert_allclose(recording.positions[0, :5, 0], [0, 2.5, 5, 7.5, 10])
+    np.testing.assert_allclose(recording.positions[1, 2:, 1], [0, 0.25, 0.5, 0.75, 1])
+
+
+def test_long_gaps_are_not_filled_but_their_ends_are_valid(tmp_path):
+    times = [0, 0.1, 0.2, 0.4, 0.5, 1.0, 1.1]
+    text = "track_id,t,x,y\n" + "".join(f"a,{t},{t},0\n" for t in times)
+    seen = np.ones(12, bool)
+    seen[6:10] = False
+    np.testing.assert_array_equal(read_tracks(write(tmp_path, text)).valid[0], seen)
+    assert read_tracks(write(tmp_path, text), max_gap=0.5).valid.all()
+    seen[3] = False
+    np.testing.assert_array_equal(read_tracks(write(tmp_path, text), max_gap=0.1).valid[0], seen)
+
+
+@pytest.mark.parametrize("name", ["heading", "yaw"])
+def test_angles_go_round_the_circle(tmp_path, name):
+    text = f"track_id,t,x,y,{name},other\na,0,0,0,3.0,3.0\na,1,0,0,-3.0,-3.0\na,2,0,0,-2.0,0\n"
+    angle, other = read_tracks(write(tmp_path, text), rate=2).attributes[0].T
+    np.testing.assert_allclose(angle, [3, -np.pi, -3, -2.5, -2], atol=1e-6)
+    np.testing.assert_allclose(other, [3, 0, -3, -1.5, 0], atol=1e-6)
+
+
+def test_unix_times_rounded_to_milliseconds_stay_on_the_clock(tmp_path):
+    text = "track_id,t,x,y\n" + "".join(f"a,{1_700_000_000 + 0.04 * i:.3f},{i},0\n" for i in range(500))
+    recording = read_tracks(write(tmp_path, text), rate=25)
+    assert recording.num_steps == 500
+    assert recording.valid.all()
+    np.testing.assert_allclose(recording.positions[0, :, 0], np.arange(500), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("track_id,t,x\na,0,0\n", "no column y in the header"),
+        ("1,0,0,0\n1,1,0,0\n", "there twice"),
+        ("track_id,t,time,x,y\na,0,0,0,0\n", "column 3 of the header is 'time': empty, or there twice"),
+        ("track_id,t,x,y,\na,0,0,0,0\n", "column 5 of the header is '': empty"),
+        ("track_id,t,x,y\n", "no lines after its header"),
+        ("track_id,t,x,y\na,0,0,0\na,1,0\n", "line 3 has 3 columns, the header 4"),
+        ("track_id,t,x,y\na,0,0,0\n\na,1,zero,0\n", "line 4: column 'x' is not a finite number: 'zero'"),
+        ("track_id,t,x,y\na,0,0,inf\n", "line 2: column 'y' is not a finite number: 'inf'"),
+        (
+            "track_id,t,x,y\nb,1,0,0\nthe car,1.5,0,0\nb,2,0,0\nthe car,1.5,1,0\n",
+            "track 'the car' has two lines at time 1.5",
+        ),
+        ("track_id,t,x,y\na,0,0,0\na,0.1,0,0\na,0.2,0,0\na,1e12,0,0\n", "1 tracks of 1e\\+13 steps would take"),
+        ("track_id,t,x,y\na,-1e308,0,0\na,1e308,0,0\n", "steps would take"),
+        ("track_id,t,x,y\na,0,0,0\nb,1,0,0\n", "no track was seen twice"),
+        ("track_id,t,x,y,speed\na,0,0,0,1e300\na,1,0,0,0\n", "not finite"),
+    ],
+)
+def test_what_is_no_table_of_tracks_is_refused(tmp_path, text, message):
+    path = write(tmp_path, text)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_tracks(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("name", ["rate", "max_gap"])
+def test_rate_and_gap_must_be_positive(tmp_path, name):
+    path = write(tmp_path, "track_id,t,x,y\na,0,0,0\na,1,0,0\n")
+    for value in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=f"{name} must be positive"):
+            read_tracks(path, **{name: value})

@@ -1,0 +1,169 @@
+import pytest
+import torch
+
+from vnt.data.batches import CloudBatch, MotionBatch
+from vnt.data.transforms import (
+    DropPoints,
+    FarthestPoints,
+    Jitter,
+    RandomRotation,
+    RandomSample,
+    RandomScale,
+    RandomShift,
+    farthest_points,
+)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def batch(B=6, N=20, *, masked=False, vectors=False):
+    mask = torch.arange(N) < torch.randint(1, N + 1, (B, 1)) if masked else None
+    points = torch.randn(B, N, 3)
+    if mask is not None:
+        points = torch.where(mask[..., None], points, 1e9)
+    normals = torch.randn(B, N, 1, 3) if vectors else None
+    index = torch.arange(N).float().expand(B, N)[..., None].clone()
+    return CloudBatch(points=points, labels=torch.arange(B), mask=mask, attributes=index, vectors=normals)
+
+
+TRANSFORMS = [
+    RandomRotation("SO3"),
+    RandomRotation("z", up="y"),
+    RandomSample(10),
+    RandomSample(20),
+    FarthestPoints(10),
+    RandomScale(),
+    RandomScale(per_axis=False),
+    RandomShift(),
+    Jitter(),
+    DropPoints(),
+]
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS, ids=repr)
+@pytest.mark.parametrize("masked", [False, True])
+def test_seeded_and_harmless(transform, masked):
+    x = batch(masked=masked)
+    before = x.map(torch.clone)
+    first, again, other = (transform(x, generator(seed)) for seed in (0, 0, 1))
+    for name, value in first.tensors().items():
+        assert torch.equal(value, again.tensors()[name])
+    assert not all(torch.equal(value, other.tensors()[name]) for name, value in first.tensors().items())
+    for name, value in before.tensors().items():
+        assert torch.equal(value, x.tensors()[name]), "the input was changed"
+    assert torch.equal(first.labels, x.labels)
+    assert first.mask is None or first.mask.any(1).all()
+
+
+@pytest.mark.parametrize("up", ["x", "y", "z"])
+def test_protocol_z_keeps_the_up_axis(up):
+    x = batch(vectors=True)
+    turned = RandomRotation("z", up=up)(x, generator())
+    axis = "xyz".index(up)
+    assert torch.allclose(turned.points[..., axis], x.points[..., axis], atol=1e-6)
+    assert torch.allclose(turned.vectors[..., axis], x.vectors[..., axis], atol=1e-6)
+    rest = [a for a in range(3) if a != axis]
+    assert (turned.points - x.points)[..., rest].abs().amax((1, 2)).min() > 1e-3
+
+
+def test_protocol_so3_is_uniform():
+    """A uniformly turned vector is uniform on the sphere: mean zero, each coordinate of variance one third."""
+    x = CloudBatch(points=torch.tensor([0.0, 0.0, 1.0]).expand(20_000, 1, 3).contiguous())
+    turned = RandomRotation("SO3")(x, generator()).points[:, 0]
+    assert turned.mean(0).abs().max() < 0.02
+    assert torch.allclose(turned.T.cov(), torch.eye(3) / 3, atol=0.01)
+
+
+def test_protocol_i_does_nothing():
+    x = batch()
+    assert RandomRotation("I")(x, generator()) is x
+
+
+def test_rotation_of_tracks():
+    x = MotionBatch(past=torch.randn(4, 5, 3), future=torch.randn(4, 6, 3))
+    turned = RandomRotation("z")(x, generator())
+    assert torch.allclose(turned.past[..., 2], x.past[..., 2])
+    together = torch.cat([x.past, x.future], 1), torch.cat([turned.past, turned.future], 1)
+    assert torch.allclose(torch.cdist(together[0], together[0]), torch.cdist(together[1], together[1]), atol=1e-4)
+
+
+def test_samples_are_distinct_existing_points_with_their_attributes():
+    x = batch(masked=False)
+    sample = RandomSample(10)(x, generator())
+    for row, index in enumerate(sample.attributes[..., 0].long()):
+        assert len(set(index.tolist())) == 10
+        assert torch.equal(sample.points[row], x.points[row, index])
+
+
+def test_sampling_is_uniform():
+    x = batch(B=4000, N=8)
+    counts = RandomSample(2)(x, generator()).attributes.flatten().long().bincount(minlength=8)
+    assert (counts - 1000).abs().max() < 130
+
+
+@pytest.mark.parametrize("transform", [RandomSample(30), FarthestPoints(30)], ids=repr)
+@pytest.mark.parametrize("masked", [False, True])
+def test_small_clouds_repeat_points_and_never_padding(transform, masked):
+    x = batch(masked=masked)
+    sample = transform(x, generator())
+    assert sample.points.shape == (6, 30, 3)
+    assert sample.mask is None
+    assert sample.points.abs().max() < 100
+    for row in range(6):
+        exists = x.attributes[row, :, 0] if x.mask is None else x.attributes[row, x.mask[row], 0]
+        assert set(sample.attributes[row, :, 0].tolist()) == set(exists.tolist())
+
+
+def test_farthest_points_by_hand():
+    line = torch.tensor([0.0, 1.0, 2.0, 3.0, 10.0])[None, :, None] * torch.tensor([1.0, 0.0, 0.0])
+    assert farthest_points(line, 4).tolist() == [[4, 0, 3, 1]]
+    mask = torch.tensor([[True, True, True, True, False]])
+    assert farthest_points(line, 3, mask).tolist() == [[0, 3, 1]]
+
+
+def test_farthest_points_cover_better_than_chance():
+    points = torch.randn(8, 500, 3)
+    far = points[torch.arange(8)[:, None], farthest_points(points, 50)]
+    assert torch.cdist(points, far).amin(2).amax() < torch.cdist(points, points[:, :50]).amin(2).amax()
+
+
+def test_scale_ranges():
+    x = batch(B=500)
+    factor = RandomScale(0.5, 2.0)(x, generator()).points / x.points
+    assert torch.allclose(factor, factor[:, :1], atol=1e-4)  # one for all points of a cloud
+    assert factor.min() >= 0.4999
+    assert factor.max() <= 2.0001
+    assert (factor[:, 0, 0] - factor[:, 0, 1]).abs().mean() > 0.1
+    equal = RandomScale(0.5, 2.0, per_axis=False)(x, generator()).points / x.points
+    assert torch.allclose(equal, equal[:, :1, :1], atol=1e-4)
+
+
+def test_jitter_is_clipped():
+    x = batch(B=100)
+    noise = Jitter(std=0.1, clip=0.05)(x, generator()).points - x.points
+    assert 0.04 < noise.abs().max() < 0.0501
+
+
+def test_dropped_shares_vary_and_one_point_stays():
+    x = batch(B=400, N=50)
+    kept = DropPoints(0.8)(x, generator()).mask.float().mean(1)
+    assert kept.min() < 0.35
+    assert kept.max() > 0.9
+    one = CloudBatch(points=torch.randn(50, 1, 3), mask=torch.ones(50, 1, dtype=torch.bool))
+    assert DropPoints(1.0)(one, generator()).mask.all()
+
+
+def test_dropping_keeps_padding_out():
+    x = batch(masked=True)
+    assert not (DropPoints(0.1)(x, generator()).mask & ~x.mask).any()
+
+
+def test_messages():
+    with pytest.raises(ValueError, match="protocol must be 'I', 'z' or 'SO3', got 'so3'"):
+        RandomRotation("so3")
+    with pytest.raises(ValueError, match="up must be 'x', 'y' or 'z', got 'up'"):
+        RandomRotation("z", up="up")
+    with pytest.raises(ValueError, match="per_axis=False"):
+        RandomScale()(batch(vectors=True), generator())
