@@ -14,9 +14,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="vnt.bench", description="speed, memory, exactness and data, as tables")
     parser.add_argument("--rounds", type=int, default=15, help="rounds in which each contender runs once (%(default)s)")
     parser.add_argument("--only", choices=["encoder", "exactness", "data"], help="one of the comparisons (all)")
+    parser.add_argument("--device", default="cpu", help="where the data comparison runs (%(default)s)")
     arguments = parser.parse_args()
     comparisons = {
-        "data": data.table,
+        "data": lambda: data.table(arguments.device),
         "encoder": lambda: encoder.compare(arguments.rounds),
         "exactness": exactness.table,
     }

@@ -1,5 +1,6 @@
 """Rotations as matrices R that act on row vectors from the right: x R."""
 
+import math
 from collections.abc import Sequence
 
 import roma
@@ -42,10 +43,12 @@ def rotation_about(axis: Sequence[float], angle: Float[Tensor, "*size"]) -> Floa
     >>> (torch.tensor([1.0, 0.0, 0.0]) @ R).round().abs().tolist()
     [0.0, 1.0, 0.0]
     """
-    direction = torch.as_tensor(axis, dtype=angle.dtype, device=angle.device)
-    if direction.shape != (3,) or not bool(direction.norm() > 0):
+    if len(axis) != 3 or not any(axis):
         raise ValueError(f"axis must be three numbers, not all zero, got {tuple(axis)}")
-    return roma.rotvec_to_rotmat(angle[..., None] * direction / direction.norm()).mT
+    # One number at a time: no copy to the device, so nothing waits for it.
+    length = math.hypot(*axis)
+    direction = torch.stack([angle * (part / length) for part in axis], -1)
+    return roma.rotvec_to_rotmat(direction).mT
 
 
 def rotation_in_plane(angle: Float[Tensor, "*size"]) -> Float[Tensor, "*size 2 2"]:
