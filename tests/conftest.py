@@ -9,6 +9,8 @@ from hypothesis import settings
 settings.register_profile("vnt", derandomize=True, deadline=None, max_examples=25, database=None)
 settings.load_profile("vnt")
 
+DATA = os.environ.get("VNT_DATA")  # as it was at the start: tests may unset it for themselves
+
 
 @pytest.fixture(autouse=True)
 def _same_numbers_every_time():
@@ -27,12 +29,11 @@ def real_data():
     """Finds a file of the real data sets, or skips with the reason."""
 
     def find(name: str) -> Path:
-        folder = os.environ.get("VNT_DATA")
-        if not folder:
+        if not DATA:
             pytest.skip("VNT_DATA is not set: real data sets are not here")
-        if not (Path(folder) / name).exists():
+        if not (Path(DATA) / name).exists():
             pytest.skip(f"VNT_DATA has no {name}")
-        return Path(folder)
+        return Path(DATA)
 
     return find
 

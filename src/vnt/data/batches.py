@@ -135,7 +135,7 @@ class Batches(Generic[B]):
         order = torch.arange(len(self.whole))
         if self.shuffle:  # drawn on the CPU: the same order on every device
             order = torch.randperm(len(self.whole), generator=Generator().manual_seed(_seed(self.seed, number)))
-        order = order.to(device)
+        order = order.to(device, non_blocking=True)
         generator = Generator(device)
         for step in range(start, len(self)):
             batch = self.whole.rows(order[step * self.batch_size : (step + 1) * self.batch_size])
