@@ -14,7 +14,10 @@ from vnt.data.transforms import (
     RandomShift,
 )
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
+    pytest.mark.filterwarnings("ignore:Synchronization debug mode"),
+]
 
 TRANSFORMS = [
     RandomRotation("SO3"),

@@ -1,17 +1,16 @@
 import os
 import time
-from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
 
 from data.fuzzing import assert_survives
 from data.sets_on_disk import CLASSES, clouds, write_hdf5, write_meshes, write_packed, write_text
+from vnt.data.archives import read_hdf5
 from vnt.data.modelnet import load_modelnet
 from vnt.data.packed import read_packed
-
-HERE = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -136,6 +135,15 @@ def test_damaged_packed_files(tmp_path):
 def test_damaged_hdf5_files(tmp_path):
     write_hdf5(tmp_path / "h", per_class=1, num_points=4)
     assert_survives("sets_on_disk:read_modelnet_hdf5", [tmp_path / "h" / "ply_data_train0.h5"])
+
+
+def test_an_hdf5_bomb_is_refused(tmp_path):
+    """Four gibibytes of zeros in a file of a few kilobytes."""
+    with h5py.File(tmp_path / "bomb.h5", "w") as file:
+        file.create_dataset("data", shape=(2**20, 1024), dtype="f4", compression="gzip", chunks=(1024, 1024))
+        file["label"] = np.zeros(3)
+    with pytest.raises(ValueError, match=r"bomb\.h5: data would take 4,294,967,296 bytes"):
+        read_hdf5(tmp_path / "bomb.h5", ["data", "label"])
 
 
 def test_the_real_set(real_data):
