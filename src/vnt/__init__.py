@@ -41,6 +41,11 @@ if TYPE_CHECKING:
     from vnt.models.forecaster import VNTransformerForecaster as VNTransformerForecaster
     from vnt.models.recipes import paper_classifier as paper_classifier
     from vnt.models.recipes import paper_forecaster as paper_forecaster
+    from vnt.models.saving import load as load
+    from vnt.training.config import TrainConfig as TrainConfig
+    from vnt.training.loop import train as train
+    from vnt.training.recipes import recipe as recipe
+    from vnt.training.runs import evaluate as evaluate
 
 __getattr__, __all__ = lazy_exports(  # pyright: ignore
     __name__,
@@ -70,6 +75,11 @@ __getattr__, __all__ = lazy_exports(  # pyright: ignore
         "vnt.models.config": ["ClassifierConfig", "ForecasterConfig"],
         "vnt.models.forecaster": ["VNTransformerForecaster"],
         "vnt.models.recipes": ["paper_classifier", "paper_forecaster"],
+        "vnt.models.saving": ["load"],
+        "vnt.training.config": ["TrainConfig"],
+        "vnt.training.loop": ["train"],
+        "vnt.training.recipes": ["recipe"],
+        "vnt.training.runs": ["evaluate"],
     },
     submodules=["data", "functional", "geometry", "layers", "models", "testing"],
 )

@@ -13,6 +13,10 @@ from vnt.version import __version__
 
 COMMANDS = {
     "data": "list, inspect, convert and preview data sets and files",
+    "train": "train a model by a recipe, with overrides; resume a run",
+    "evaluate": "accuracy or forecasting errors of a run, turned and not turned",
+    "predict": "classes of clouds, futures of tracks, for your own files",
+    "runs": "list runs, compare two of them",
 }
 
 

@@ -134,12 +134,12 @@ class Batches(Generic[B]):
         device = next(iter(self.whole.tensors().values())).device
         order = torch.arange(len(self.whole))
         if self.shuffle:  # drawn on the CPU: the same order on every device
-            order = torch.randperm(len(self.whole), generator=Generator().manual_seed(_seed(self.seed, number)))
+            order = torch.randperm(len(self.whole), generator=Generator().manual_seed(item_seed(self.seed, number)))
         order = order.to(device, non_blocking=True)
         generator = Generator(device)
         for step in range(start, len(self)):
             batch = self.whole.rows(order[step * self.batch_size : (step + 1) * self.batch_size])
-            generator.manual_seed(_seed(self.seed, number, step))
+            generator.manual_seed(item_seed(self.seed, number, step))
             for transform in self.transforms:
                 batch = transform(batch, generator)
             yield batch
@@ -193,6 +193,6 @@ def _pad(rows: Sequence[np.ndarray]) -> Tensor:
     return torch.nn.utils.rnn.pad_sequence([torch.from_numpy(row.astype(np.float32)) for row in rows], batch_first=True)
 
 
-def _seed(*numbers: int) -> int:
+def item_seed(*numbers: int) -> int:
     """One seed from several numbers, so that neighbouring ones have nothing in common."""
     return int.from_bytes(hashlib.sha256(repr(numbers).encode()).digest()[:8], "little") >> 1

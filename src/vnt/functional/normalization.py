@@ -5,12 +5,14 @@ the paper's way, and it is ill-conditioned: a vector of length 1e-4 comes out as
 error with it. VN-RMSNorm divides all channels of a token by one number, so short vectors stay short.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from vnt.geometry.masking import masked_mean
+from vnt.geometry.masking import blank, masked_mean
 from vnt.precision import at_least_float32
 
 
@@ -29,14 +31,25 @@ def layer_norm(
 
 
 def batch_statistics(
-    V: Float[Tensor, "*tokens C S"], mask: Bool[Tensor, "*tokens"] | None = None, *, eps: float = 1e-12
+    V: Float[Tensor, "*tokens C S"],
+    mask: Bool[Tensor, "*tokens"] | None = None,
+    *,
+    eps: float = 1e-12,
+    total: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Float[Tensor, "C"], Float[Tensor, "C"], Tensor]:
-    """Mean and (biased) variance of each channel's length over all tokens that exist, and how many those are."""
+    """Mean and (biased) variance of each channel's length over all tokens that exist, and how many those are.
+
+    ``total`` sums a tensor over all processes, where a batch is spread over several.
+    """
     length = lengths(V, eps).reshape(-1, V.shape[-2])
     kept = None if mask is None else mask.flatten()
     count = torch.tensor(length.shape[0], device=V.device) if kept is None else kept.sum()
-    mean = masked_mean(length, kept, 0)
-    return mean, masked_mean((length - mean).square(), kept, 0), count
+    if total is None:
+        mean = masked_mean(length, kept, 0)
+        return mean, masked_mean((length - mean).square(), kept, 0), count
+    count = total(count)
+    mean = total(blank(length, kept).sum(0)) / count.clamp(min=1)
+    return mean, total(blank((length - mean).square(), kept).sum(0)) / count.clamp(min=1), count
 
 
 def batch_norm(

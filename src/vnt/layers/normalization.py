@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from vnt import functional
 from vnt.checks import require_channels, require_mask
 from vnt.layers.initialization import require_positive
+from vnt.processes import are_several, sum_over_processes
 
 Norm = Literal["rms", "layer", "batch"]
 
@@ -101,7 +102,8 @@ class VNBatchNorm(nn.Module):
     $$\text{VN-BatchNorm}(V^{(n)})^{(c)} = \frac{V^{(n,c)}}{\|V^{(n,c)}\|_2}
       \text{BatchNorm}\bigl(\|V^{(n,c)}\|_2\bigr)$$
 
-    Statistics run over all tokens that exist, of all clouds in the batch. Ill-conditioned as `VNLayerNorm` is.
+    Statistics run over all tokens that exist, of all clouds in the batch, also where `torch.distributed` spreads the
+    batch over several processes. Ill-conditioned as `VNLayerNorm` is.
 
     Args:
         channels: C.
@@ -135,7 +137,8 @@ class VNBatchNorm(nn.Module):
         require_channels(V, self.channels, "VNBatchNorm")
         require_mask(mask, V.shape[:-2], "VNBatchNorm")
         if self.training:
-            mean, variance, count = functional.batch_statistics(V, mask, eps=self.eps)
+            total = sum_over_processes if are_several() else None
+            mean, variance, count = functional.batch_statistics(V, mask, eps=self.eps, total=total)
             self._track(mean.detach(), variance.detach(), count)
         else:
             mean, variance = self.running_mean, self.running_var

@@ -3,32 +3,18 @@
 This file imports no torch, so that help texts and recipes answer at once.
 """
 
-import json
 import math
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Literal
 
-from vnt.spelling import suggest
+from vnt.configuration import Config
 
 Fusion = Literal["none", "early", "late"]
 Lift = Literal["linear", "mlp"]
 
-T = TypeVar("T")
-
-
-class RefuseUnknownKeys(type):
-    """Makes a dataclass answer an unknown key with a ValueError that names the nearest known one."""
-
-    def __call__(cls, *args: Any, **values: Any) -> Any:
-        known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
-        for key in values:
-            if key not in known:
-                raise ValueError(f"{cls.__name__} has no key {key!r}; {suggest(key, known)}")
-        return super().__call__(*args, **values)
-
 
 @dataclass(frozen=True, kw_only=True)
-class BackboneConfig(metaclass=RefuseUnknownKeys):
+class BackboneConfig(Config):
     """What classifier and forecaster share: how points become tokens, and how tokens are encoded.
 
     Attributes:
@@ -86,7 +72,7 @@ class BackboneConfig(metaclass=RefuseUnknownKeys):
     scale: Literal["relative", "invariant", "raw"] = "relative"
 
     def __post_init__(self) -> None:
-        self._check_types()
+        super().__post_init__()
         self._require_at_least(1, "channels", "num_heads", "depth")
         self._require_at_least(
             0, "num_vectors", "num_attributes", "num_latents", "num_neighbors", "bias_epsilon", "relu_eps"
@@ -111,43 +97,6 @@ class BackboneConfig(metaclass=RefuseUnknownKeys):
     def spatial_dim(self) -> int:
         """S: 3, or 3 + d_A under early fusion."""
         return 3 + (self.num_attributes if self.fusion == "early" else 0)
-
-    def to_json(self) -> str:
-        """The config as JSON text."""
-        return json.dumps(asdict(self), indent=2) + "\n"
-
-    @classmethod
-    def from_json(cls: type[T], text: str) -> T:
-        """The config written by `to_json`; unknown keys are refused."""
-        values = json.loads(text)
-        if not isinstance(values, dict):
-            raise ValueError(f"a {cls.__name__} is a JSON object, got {type(values).__name__}")
-        return cls(**values)
-
-    def _check_types(self) -> None:
-        """Each value must be of the field's type, so that a typo in a file is an error here and not in a layer."""
-        hints = get_type_hints(type(self))
-        for field in fields(self):
-            value, hint = getattr(self, field.name), hints[field.name]
-            options = get_args(hint) if get_origin(hint) is Literal else ()
-            if options and value not in options:
-                raise ValueError(f"{field.name} must be one of {options}, got {value!r}")
-            if not options and not _is_instance(value, hint):
-                raise ValueError(f"{field.name} must be {getattr(hint, '__name__', hint)}, got {value!r}")
-
-    def _require_at_least(self, least: int, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if not least <= value < math.inf:
-                raise ValueError(f"{name} must be at least {least} and finite, got {value!r}")
-
-
-def _is_instance(value: Any, hint: Any) -> bool:
-    """Whether a value fits a plain type or a union of plain types; whole numbers are fine as floats, bools are not."""
-    kinds = get_args(hint) or (hint,)
-    if isinstance(value, bool):
-        return bool in kinds
-    return isinstance(value, kinds) or (float in kinds and isinstance(value, int))
 
 
 @dataclass(frozen=True, kw_only=True)

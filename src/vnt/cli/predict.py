@@ -1,0 +1,120 @@
+"""``vnt predict FILES``: classes of clouds, futures of tracks."""
+
+import csv
+import io
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from tyro.conf import Positional
+
+
+@dataclass(frozen=True)
+class Options:
+    """Classify clouds in any supported format, or forecast the tracks of a CSV table."""
+
+    files: Positional[tuple[Path, ...]]
+    """Files, or folders of clouds."""
+    model: Path
+    """Folder of a run, or of a model."""
+    format: Literal["table", "json", "csv"] = "table"
+    """How to print."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Write to this file instead of printing."""
+    num_points: int = 1024
+    """Points of each cloud at most, and so many of a mesh."""
+    top: int = 3
+    """How many classes to name."""
+    seed: int = 0
+    """Of the points that are drawn."""
+    device: str = "auto"
+    """Where to compute; "auto" takes a GPU where there is one."""
+
+
+def run(arguments: list[str]) -> None:
+    """Parse and run ``vnt predict ...``."""
+    options = tyro.cli(Options, args=arguments, prog="vnt predict")
+    if not options.files:
+        raise ValueError("vnt predict needs files or folders")
+    from vnt.files import atomic_write
+    from vnt.models.saving import load, read_about
+    from vnt.training.distributed import choose_device
+
+    about = read_about(options.model)
+    model = load(options.model).to(choose_device(options.device))
+    rows = _clouds(options, model, about) if "num_classes" in about["model"] else _tracks(options, model, about)
+    text = {"json": _as_json, "csv": _as_csv, "table": _as_table}[options.format](rows)
+    if options.output is None:
+        sys.stdout.write(text)
+        return
+    with atomic_write(options.output) as path:
+        path.write_text(text)
+
+
+def _clouds(options: Options, model: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
+    from rich.console import Console
+    from rich.progress import track
+
+    from vnt.evaluation.predict import find_clouds, predict_clouds
+
+    paths = find_clouds(options.files)
+    found = predict_clouds(model, about, paths, num_points=options.num_points, top=options.top, seed=options.seed)
+    rows = []
+    console = Console(stderr=True)
+    for answer in track(found, "reading", total=len(paths), console=console, transient=True, disable=len(paths) < 10):
+        row: dict[str, Any] = {"file": str(answer.path)}
+        for number, (name, probability) in enumerate(answer.classes):
+            row |= {f"class_{number + 1}": name, f"probability_{number + 1}": round(probability, 4)}
+        rows.append(row | ({"error": answer.error} if answer.error else {}))
+    if all("error" in row for row in rows):
+        raise ValueError(rows[0]["error"])
+    return rows
+
+
+def _tracks(options: Options, model: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
+    from vnt.data.convert import find_files, recordings_in
+    from vnt.evaluation.predict import predict_tracks
+
+    rate, rows = 1 / about["dt"], []
+    for path in find_files(list(options.files)):
+        for recording in recordings_in(path, rate=rate):
+            for name, future in predict_tracks(model, about, recording).items():
+                for step, (x, y, z) in enumerate(future, start=1):
+                    row = {"scenario": recording.name, "track": name, "seconds": round(step * about["dt"], 4)}
+                    rows.append(row | {"x": round(x, 3), "y": round(y, 3), "z": round(z, 3)})
+    if not rows:
+        raise ValueError(f"{options.files[0]}: no track in it was seen twice among its last steps")
+    return rows
+
+
+def _as_json(rows: list[dict[str, Any]]) -> str:
+    return json.dumps(rows, indent=1) + "\n"
+
+
+def _as_csv(rows: list[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _as_table(rows: list[dict[str, Any]]) -> str:
+    from rich.console import Console
+    from rich.table import Table
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    table = Table(*(name.replace("_", " ") for name in names), box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        table.add_row(*(_word(name, row.get(name, "")) for name in names))
+    text = io.StringIO()
+    Console(file=text, width=None if sys.stdout.isatty() else 160).print(table)
+    return text.getvalue()
+
+
+def _word(name: str, value: Any) -> str:
+    return f"{value:.1%}" if name.startswith("probability") and value != "" else str(value)

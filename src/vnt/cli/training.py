@@ -1,0 +1,133 @@
+"""What ``vnt train`` does once it knows what to do: run, show, and say what came out."""
+
+import os
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from vnt.cli.tables import evaluation_table
+from vnt.files import require_library
+from vnt.training.config import TrainConfig
+from vnt.training.loop import Moment, Trained, train
+from vnt.training.run_folder import RunFolder, new_run_folder
+from vnt.training.runs import evaluate
+
+if TYPE_CHECKING:
+    from vnt.cli.train import Options, Resume
+
+Watcher = Callable[[Moment], None]
+
+
+def start_run(name: str, options: "Options") -> None:
+    """A new run of a recipe."""
+    folder = options.out or new_run_folder(Path("runs"), name)
+    _run(options.config, folder, options)
+
+
+def resume_run(options: "Resume") -> None:
+    """Go on with a run."""
+    run = RunFolder(options.folder)
+    if not run.exists:
+        raise ValueError(f"{options.folder}: there is no run to resume")
+    if run.about().get("finished"):
+        raise ValueError(f"{options.folder}: this run has finished; vnt evaluate {options.folder} looks at it")
+    _run(run.config(), options.folder, options, resume=True, from_step=options.from_step)
+
+
+def _run(
+    config: TrainConfig,
+    folder: Path,
+    options: "Options | Resume",
+    *,
+    resume: bool = False,
+    from_step: int | None = None,
+) -> None:
+    console = Console(stderr=True, quiet=not _is_first())
+    console.print(f"[bold]{folder}[/]: {config.dataset}, {type(config.model).__name__.removesuffix('Config')}")
+    with watching(console) as show, _tensorboard(folder, wanted=options.tensorboard) as log:
+
+        def watch(moment: Moment) -> None:
+            show(moment)
+            log(moment)
+
+        trained = train(
+            config,
+            folder,
+            resume=resume,
+            from_step=from_step,
+            data_folder=options.data,
+            watch=watch if _is_first() else None,
+        )
+    if not _is_first():
+        return
+    finish(trained, console, data=options.data, test=options.test)
+
+
+def finish(trained: Trained, console: Console, *, data: Path | None, test: bool) -> None:
+    """Say what came out, and look at the test split once."""
+    if not trained.finished:
+        console.print(f"interrupted; saved. Go on with: [bold]vnt train --resume {trained.folder}[/]")
+        return
+    if test:
+        found = evaluate(trained.folder, data_folder=data)
+        Console().print(evaluation_table(found))
+    console.print(f"done: [bold]{trained.folder}[/]")
+
+
+@contextmanager
+def watching(console: Console) -> Generator[Watcher]:
+    """A bar with the loss and the time left, and a line for each look at the validation split."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]:.4f}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("training", total=None, loss=float("nan"))
+
+        def watch(moment: Moment) -> None:
+            about = f"epoch {moment.epoch + 1}"
+            progress.update(task, completed=moment.step, total=moment.num_steps, loss=moment.loss, description=about)
+            if moment.metrics is not None:
+                progress.console.print(metrics_line(moment.metrics))
+
+        yield watch
+
+
+def metrics_line(metrics: dict) -> str:
+    """One epoch in words."""
+    shown = {"val_accuracy": "accuracy {:.1%}", "val_ade": "ADE {:.3f} m", "val_fde": "FDE {:.3f} m"}
+    values = [text.format(metrics[name]) for name, text in shown.items() if name in metrics]
+    return f"epoch {metrics['epoch']:4d}  loss {metrics['loss']:.4f}  validation {', '.join(values)}"
+
+
+@contextmanager
+def _tensorboard(folder: Path, *, wanted: bool) -> Generator[Watcher]:
+    if not (wanted and _is_first()):
+        yield lambda moment: None
+        return
+    require_library("tensorboard", "--tensorboard")
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(folder / "tensorboard")) as writer:
+
+        def log(moment: Moment) -> None:
+            writer.add_scalar("train/loss", moment.loss, moment.step, walltime=time.time())
+            for name, value in (moment.metrics or {}).items():
+                writer.add_scalar(name.replace("val_", "val/"), value, moment.step)
+
+        yield log
+
+
+def _is_first() -> bool:
+    """Under torchrun only process 0 talks."""
+    return os.environ.get("RANK", "0") == "0"

@@ -1,0 +1,128 @@
+"""What a trained model says of a user's own files: classes of clouds, futures of tracks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from vnt.data.batches import MotionBatch, collate
+from vnt.data.cloud_files import FORMATS, read_cloud
+from vnt.data.recording import Recording
+from vnt.evaluation.evaluate import forward
+
+BATCH = 16
+
+
+@dataclass(frozen=True)
+class CloudPrediction:
+    """The classes of one file, most probable first, or why it could not be read."""
+
+    path: Path
+    classes: tuple[tuple[str, float], ...] = ()
+    error: str | None = None
+
+
+def find_clouds(sources: Sequence[Path | str]) -> list[Path]:
+    """The files that are meant: files as they are, and of folders all clouds below them."""
+    found: list[Path] = []
+    for source in map(Path, sources):
+        if source.is_dir():
+            below = sorted(path for path in source.rglob("*") if path.suffix.lower() in FORMATS)
+            if not below:
+                raise ValueError(f"{source}: no cloud files in this folder; known are {', '.join(FORMATS)}")
+            found += below
+        elif source.exists():
+            found.append(source)
+        else:
+            raise FileNotFoundError(f"{source}: no such file")
+    return found
+
+
+@torch.no_grad()
+def predict_clouds(
+    model: nn.Module,
+    about: Mapping[str, Any],
+    paths: Sequence[Path],
+    *,
+    num_points: int = 1024,
+    top: int = 3,
+    seed: int = 0,
+) -> Iterator[CloudPrediction]:
+    """Classify files, in their order; a file that cannot be read is said so and does not stop the rest.
+
+    Args:
+        model: a classifier.
+        about: what its ``config.json`` says: names of classes and attributes.
+        paths: cloud files of any format.
+        num_points: of each cloud at most, and so many of a mesh.
+        top: how many classes to name.
+        seed: of the points that are drawn.
+    """
+    names, wanted = list(about.get("class_names", ())), tuple(about.get("attribute_names", ()))
+    needs_normals = bool(about["model"].get("num_vectors"))
+    device = next(model.parameters()).device
+    for start in range(0, len(paths), BATCH):
+        answers: dict[Path, CloudPrediction] = {}
+        clouds = {}
+        for path in paths[start : start + BATCH]:
+            try:
+                cloud = read_cloud(path, num_points=num_points, seed=seed)
+                if missing := [name for name in wanted if name not in cloud.attributes]:
+                    raise ValueError(f"{path}: the model wants the attributes {', '.join(missing)}, which it lacks")
+                if needs_normals and cloud.normals is None:
+                    raise ValueError(f"{path}: the model wants normals, which it lacks")
+                clouds[path] = cloud
+            except (ValueError, OSError) as error:
+                answers[path] = CloudPrediction(path, error=str(error))
+        if clouds:
+            batch = collate(list(clouds.values()), attributes=wanted).to(device)
+            if not needs_normals:
+                batch = replace(batch, vectors=None)
+            probability = forward(model, batch).float().softmax(-1).cpu()
+            for path, row in zip(clouds, probability, strict=True):
+                best = row.topk(min(top, len(row)))
+                pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+                answers[path] = CloudPrediction(path, tuple((names[i] if names else str(i), p) for i, p in pairs))
+        for path in paths[start : start + BATCH]:
+            yield answers[path]
+
+
+@torch.no_grad()
+def predict_tracks(model: nn.Module, about: Mapping[str, Any], recording: Recording) -> dict[str, np.ndarray]:
+    """The future (T_out, 3) of each track, in the recording's own coordinates, from its last observed steps.
+
+    A track needs two observed steps at least among the last ones; others are left out.
+    """
+    past = int(about.get("past", 11))
+    names = list(about.get("attribute_names", ()))
+    if missing := [name for name in names if name not in recording.attribute_names]:
+        raise ValueError(
+            f"the model wants the attributes {', '.join(missing)}, the tracks have {recording.attribute_names}"
+        )
+    columns = [recording.attribute_names.index(name) for name in names]
+    futures: dict[str, np.ndarray] = {}
+    device = next(model.parameters()).device
+    for number, track in enumerate(recording.track_ids):
+        seen = np.flatnonzero(recording.valid[number])
+        if len(seen) == 0:
+            continue
+        steps = np.arange(seen[-1] - past + 1, seen[-1] + 1)
+        inside = np.clip(steps, 0, None)
+        mask = (steps >= 0) & recording.valid[number, inside]
+        if mask.sum() < 2:
+            continue
+        origin = recording.positions[number, seen[-1]]
+        x = np.where(mask[:, None], recording.positions[number, inside] - origin, 0).astype(np.float32)
+        attributes = recording.attributes[number, inside][:, columns] if columns else None
+        batch = MotionBatch(
+            past=torch.from_numpy(x)[None],
+            future=torch.zeros(1, 1, 3),
+            mask=None if mask.all() else torch.from_numpy(mask)[None],
+            attributes=None if attributes is None else torch.from_numpy(attributes)[None],
+        )
+        futures[track] = forward(model, batch.to(device))[0, :, :3].double().cpu().numpy() + origin
+    return futures

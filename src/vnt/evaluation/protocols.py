@@ -1,0 +1,54 @@
+"""A trained model on its test split, turned and not turned, in one call."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from vnt.data.batches import Batch
+from vnt.data.cloud_set import Axis
+from vnt.data.transforms import Protocol
+from vnt.evaluation.evaluate import evaluate_batches
+from vnt.evaluation.metrics import Classification, Forecast
+
+PROTOCOLS: tuple[Protocol, ...] = ("I", "z", "SO3")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured, and how the model had been trained.
+
+    Attributes:
+        trained: rotation of the training data.
+        results: test rotation -> what was found.
+        class_names: of a classifier.
+    """
+
+    trained: str
+    results: dict[Protocol, Classification | Forecast]
+    class_names: tuple[str, ...] = ()
+
+    def summary(self) -> dict[str, Any]:
+        """Each protocol as "training/test", with its numbers, ready for JSON."""
+        return {f"{self.trained}/{rotation}": found.summary() for rotation, found in self.results.items()}
+
+
+def evaluate_model(
+    model: nn.Module,
+    test: Batch,
+    *,
+    trained: str = "?",
+    protocols: tuple[Protocol, ...] = PROTOCOLS,
+    up: Axis = "z",
+    num_points: int = 0,
+    class_names: tuple[str, ...] = (),
+    device: str | torch.device = "cpu",
+) -> Evaluation:
+    """A model under several test rotations; ``trained`` names the rotation of its training data."""
+    model, test = model.to(device), test.to(device)
+    results = {
+        rotation: evaluate_batches(model, test, rotation=rotation, up=up, num_points=num_points)
+        for rotation in protocols
+    }
+    return Evaluation(trained, results, class_names)

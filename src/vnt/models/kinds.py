@@ -1,0 +1,48 @@
+"""Every model by name: its config, and how it is built from one. No torch until a model is built."""
+
+from dataclasses import asdict
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from vnt.models.config import ClassifierConfig, ForecasterConfig
+from vnt.models.rivals.config import TransformerClassifierConfig, TransformerForecasterConfig
+from vnt.spelling import suggest
+
+if TYPE_CHECKING:
+    from torch import nn
+
+ModelConfig = ClassifierConfig | ForecasterConfig | TransformerClassifierConfig | TransformerForecasterConfig
+
+KINDS: dict[str, tuple[type[ModelConfig], str]] = {
+    "vn_classifier": (ClassifierConfig, "vnt.models.classifier:VNTransformerClassifier"),
+    "vn_forecaster": (ForecasterConfig, "vnt.models.forecaster:VNTransformerForecaster"),
+    "transformer_classifier": (TransformerClassifierConfig, "vnt.models.rivals.transformer:TransformerClassifier"),
+    "transformer_forecaster": (TransformerForecasterConfig, "vnt.models.rivals.transformer:TransformerForecaster"),
+}
+
+
+def kind_of(config: ModelConfig) -> str:
+    """The name under which a config's model is known."""
+    for kind, (cls, _) in KINDS.items():
+        if type(config) is cls:
+            return kind
+    raise ValueError(f"no model is built from a {type(config).__name__}")
+
+
+def build_model(config: ModelConfig) -> "nn.Module":
+    """The model of a config, with fresh weights."""
+    module, name = KINDS[kind_of(config)][1].split(":")
+    return getattr(import_module(module), name)(config)
+
+
+def model_to_dict(config: ModelConfig) -> dict[str, Any]:
+    """A config and its kind, ready for JSON."""
+    return {"kind": kind_of(config), **asdict(config)}
+
+
+def model_from_dict(values: dict[str, Any]) -> ModelConfig:
+    """The inverse of `model_to_dict`; an unknown kind or key is refused."""
+    kind = values.get("kind")
+    if kind not in KINDS:
+        raise ValueError(f"no model of kind {kind!r}; {suggest(str(kind), KINDS)}")
+    return KINDS[kind][0](**{key: value for key, value in values.items() if key != "kind"})

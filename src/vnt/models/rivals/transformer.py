@@ -1,0 +1,123 @@
+"""Plain Transformers on raw coordinates: good where training and test poses agree, lost where they do not."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from vnt.checks import require_finite, require_mask
+from vnt.geometry import center, masked_max, masked_mean, rms_radius
+from vnt.geometry.masking import blank
+from vnt.models.forecaster import TIME_FREQUENCIES, last_observed, time_features
+from vnt.models.rivals.config import TransformerClassifierConfig, TransformerConfig, TransformerForecasterConfig
+
+
+class TransformerClassifier(nn.Module):
+    """Coordinates -> linear -> pre-norm Transformer encoder -> mean and max pool -> MLP.
+
+    Shape:
+        points (B, N, 3), attributes (B, N, d), mask (B, N), vectors (B, N, K, 3) -> (B, num_classes)
+
+    >>> TransformerClassifier(TransformerClassifierConfig(num_classes=5))(torch.randn(2, 20, 3)).shape
+    torch.Size([2, 5])
+    """
+
+    def __init__(self, config: TransformerClassifierConfig):
+        super().__init__()
+        self.config = config
+        self.encoder = _Encoder(config, num_scalars=0)
+        self.head = nn.Sequential(
+            nn.Linear(2 * config.channels, config.head_channels),
+            nn.ReLU(),
+            nn.Dropout(config.dropout),
+            nn.Linear(config.head_channels, config.num_classes),
+        )
+
+    def forward(
+        self,
+        points: Float[Tensor, "B N 3"],
+        attributes: Float[Tensor, "B N d"] | None = None,
+        mask: Bool[Tensor, "B N"] | None = None,
+        vectors: Float[Tensor, "B N K 3"] | None = None,
+    ) -> Float[Tensor, "B classes"]:
+        x, _ = self.encoder(points, attributes, mask, vectors, None)
+        return self.head(torch.cat([masked_mean(x, mask, -2), masked_max(x, mask, -2)], -1))
+
+
+class TransformerForecaster(nn.Module):
+    """Positions, differences and time -> pre-norm Transformer encoder -> mean pool -> MLP to displacements.
+
+    Shape:
+        past (B, T, 3), attributes (B, T, d), mask (B, T), vectors (B, T, K, 3) -> (B, num_future, 3)
+
+    >>> TransformerForecaster(TransformerForecasterConfig(num_future=30))(torch.randn(2, 11, 3)).shape
+    torch.Size([2, 30, 3])
+    """
+
+    def __init__(self, config: TransformerForecasterConfig):
+        super().__init__()
+        self.config = config
+        self.encoder = _Encoder(config, num_scalars=2 * TIME_FREQUENCIES)
+        self.head = nn.Sequential(
+            nn.Linear(config.channels, 2 * config.channels),
+            nn.ReLU(),
+            nn.Linear(2 * config.channels, 3 * config.num_future),
+        )
+
+    def forward(
+        self,
+        past: Float[Tensor, "B T 3"],
+        attributes: Float[Tensor, "B T d"] | None = None,
+        mask: Bool[Tensor, "B T"] | None = None,
+        vectors: Float[Tensor, "B T K 3"] | None = None,
+    ) -> Float[Tensor, "B T_out 3"]:
+        x, radius = self.encoder(past, attributes, mask, vectors, time_features(past, mask))
+        displacement = self.head(masked_mean(x, mask, -2)).unflatten(-1, (self.config.num_future, 3))
+        return last_observed(past, mask)[:, None] + displacement * radius[:, None, None]
+
+
+class _Encoder(nn.Module):
+    """Centre and scale the points, embed all that is known of each, and let them attend to one another."""
+
+    def __init__(self, config: TransformerConfig, *, num_scalars: int):
+        super().__init__()
+        self.config = config
+        inputs = 3 + 3 * config.num_vectors + config.num_attributes + num_scalars + (config.scale == "relative")
+        self.embed = nn.Linear(inputs, config.channels)
+        block = nn.TransformerEncoderLayer(
+            config.channels,
+            config.num_heads,
+            config.hidden_channels or 2 * config.channels,
+            dropout=0.0,
+            batch_first=True,
+            norm_first=True,
+        )
+        norm = nn.LayerNorm(config.channels)
+        self.blocks = nn.TransformerEncoder(block, config.depth, norm, enable_nested_tensor=False)
+
+    def forward(
+        self,
+        points: Tensor,
+        attributes: Tensor | None,
+        mask: Tensor | None,
+        vectors: Tensor | None,
+        scalars: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        owner = type(self).__name__
+        require_mask(mask, points.shape[:-1], owner, on_any_device=True)
+        require_finite(points, mask, "points")
+        given = 0 if attributes is None else attributes.shape[-1]
+        if given != self.config.num_attributes:
+            raise ValueError(f"the model was built for {self.config.num_attributes} attributes, got {given}")
+        x, _ = center(points, mask, self.config.center)
+        radius = x.new_ones(x.shape[:-2]) if self.config.scale == "raw" else rms_radius(x, mask)
+        parts = [x / radius[..., None, None]]
+        if vectors is not None:
+            parts.append(blank(vectors, mask).flatten(-2))
+        if attributes is not None:
+            parts.append(blank(attributes, mask))
+        if scalars is not None:
+            parts.append(scalars)
+        if self.config.scale == "relative":
+            parts.append(radius.log()[..., None, None].expand(*x.shape[:-1], 1))
+        padding = None if mask is None else ~mask
+        return self.blocks(self.embed(torch.cat(parts, -1)), src_key_padding_mask=padding), radius

@@ -1,0 +1,66 @@
+"""A model as a folder: ``model.safetensors`` with its weights, ``config.json`` with all that is needed to use them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from vnt.files import atomic_write
+from vnt.models.kinds import ModelConfig, build_model, model_from_dict, model_to_dict
+from vnt.version import __version__
+
+FORMAT = 1
+"""Of ``config.json``. A program refuses files of a later format than it knows."""
+
+
+def write_about(folder: Path, config: ModelConfig, about: Mapping[str, Any]) -> None:
+    """Write ``config.json``: the model's config, and what else belongs to it (class names, how it was trained)."""
+    content = {"format": FORMAT, "vnt": __version__, "model": model_to_dict(config), **about}
+    with atomic_write(folder / "config.json") as path:
+        path.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def read_about(folder: Path | str) -> dict[str, Any]:
+    """What ``config.json`` says."""
+    path = Path(folder) / "config.json"
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file; a model is a folder with config.json and model.safetensors")
+    try:
+        about = json.loads(path.read_text())
+        written = about["format"]
+        model_kind = about["model"]["kind"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: not the config of a model ({error})") from error
+    if not isinstance(written, int) or written > FORMAT:
+        raise ValueError(
+            f"{path}: written by a newer vnt ({about.get('vnt')}, format {written}), this one reads up to {FORMAT}: "
+            f"upgrade vnt to use this {model_kind}"
+        )
+    return about
+
+
+def write_weights(folder: Path, model: nn.Module) -> None:
+    """Write ``model.safetensors``."""
+    with atomic_write(folder / "model.safetensors") as path:
+        save_file({name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}, path)
+
+
+def load(path: Path | str) -> nn.Module:
+    """The model in a folder, a run's for instance, in evaluation mode. Nothing is unpickled."""
+    folder = Path(path)
+    if folder.name == "model.safetensors":
+        folder = folder.parent
+    about = read_about(folder)
+    weights = folder / "model.safetensors"
+    if not weights.exists():
+        raise FileNotFoundError(f"{weights}: no such file; has the run finished its first epoch?")
+    try:
+        model = build_model(model_from_dict(about["model"]))
+        model.load_state_dict(load_file(weights))
+    except (SafetensorError, RuntimeError, ValueError) as error:
+        raise ValueError(f"{weights}: these weights do not fit config.json ({str(error).splitlines()[0]})") from error
+    return model.eval()

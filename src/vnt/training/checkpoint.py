@@ -1,0 +1,112 @@
+"""The state of a run on disk: tensors as safetensors, the rest as JSON, each written whole or not at all.
+
+A state is two files, ``state-00001200.safetensors`` and ``state-00001200.json``. The second holds the checksum of the
+first and is written last, so a state that has its JSON is complete; the last two are kept. Nothing is unpickled.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from vnt.files import atomic_write
+
+KEPT = 2
+
+
+@dataclass(frozen=True)
+class State:
+    """What a run goes on from: step number ``step`` is the next to be taken.
+
+    Attributes:
+        step: steps taken so far.
+        tensors: of the model, the average and the optimizer, under "model.", "average." and "optimizer.".
+        rest: what else the loop wants to remember, ready for JSON.
+    """
+
+    step: int
+    tensors: Mapping[str, Tensor]
+    rest: Mapping[str, Any]
+
+
+def save_state(folder: Path, state: State) -> None:
+    """Write a state, then remove all but the last `KEPT`."""
+    tensors = folder / f"state-{state.step:08d}.safetensors"
+    with atomic_write(tensors) as path:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}, path)
+        digest = _digest(path)
+    with atomic_write(tensors.with_suffix(".json")) as path:
+        path.write_text(json.dumps({"step": state.step, "sha256": digest, "rest": state.rest}, indent=1) + "\n")
+    for old in sorted(folder.glob("state-*.json"))[:-KEPT]:
+        old.unlink()
+    complete = {path.stem for path in folder.glob("state-*.json")}
+    for orphan in folder.glob("state-*.safetensors"):
+        if orphan.stem not in complete:
+            orphan.unlink()
+
+
+def load_state(folder: Path, *, step: int | None = None) -> State | None:
+    """The newest state, or the one after ``step`` steps; None where there is none yet.
+
+    A state that is truncated or was tampered with is refused; the message names the one before it, if any.
+    """
+    found = sorted(folder.glob("state-*.json"))
+    if step is not None:
+        found = [path for path in found if path.stem == f"state-{step:08d}"]
+        if not found:
+            raise FileNotFoundError(f"{folder}: no state after {step} steps")
+    if not found:
+        return None
+    path = found[-1]
+    try:
+        about = json.loads(path.read_text())
+        tensors = path.with_suffix(".safetensors")
+        if _digest(tensors) != about["sha256"]:
+            raise ValueError("its checksum is wrong")
+        return State(about["step"], load_file(tensors), about["rest"])
+    except (ValueError, KeyError, TypeError, OSError, SafetensorError) as error:
+        older = [int(other.stem.split("-")[1]) for other in found[:-1]]
+        offer = f"; resume from the one before with --from-step {older[-1]}" if older else "; there is no earlier one"
+        raise ValueError(f"{path}: this checkpoint is damaged ({error}){offer}") from error
+
+
+def pack(model: nn.Module, average: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """All tensors of a run by name; the optimizer's under the names of the weights they belong to."""
+    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
+    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    tensors |= {f"average.{name}": value for name, value in average.state_dict().items()}
+    for parameter, values in optimizer.state.items():
+        tensors |= {f"optimizer.{key}.{names[parameter]}": torch.as_tensor(value) for key, value in values.items()}
+    return tensors
+
+
+def unpack(
+    tensors: Mapping[str, Tensor], model: nn.Module, average: nn.Module, optimizer: torch.optim.Optimizer
+) -> None:
+    """Put the tensors of `pack` back where they were."""
+    for prefix, module in (("model.", model), ("average.", average)):
+        part = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+        module.load_state_dict(part)
+    for name, parameter in model.named_parameters():
+        # AdamW counts its steps on the CPU unless it is fused.
+        found = {
+            key: tensors[f"optimizer.{key}.{name}"]
+            for key in ("step", "exp_avg", "exp_avg_sq")
+            if f"optimizer.{key}.{name}" in tensors
+        }
+        fused = bool(optimizer.defaults.get("fused"))
+        optimizer.state[parameter] = {
+            key: value.to(parameter.device) if key != "step" or fused else value for key, value in found.items()
+        }
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,285 @@
+"""The training loop, from the config to the tested model."""
+
+import math
+import signal
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vnt.data.batches import Batch, Batches, MotionBatch, item_seed
+from vnt.evaluation.evaluate import evaluate_batches, forward
+from vnt.models.kinds import build_model
+from vnt.models.saving import write_about, write_weights
+from vnt.training.average import Average
+from vnt.training.checkpoint import State, load_state, pack, save_state, unpack
+from vnt.training.config import TrainConfig
+from vnt.training.distributed import Processes, processes
+from vnt.training.optimizer import learning_rate, make_optimizer
+from vnt.training.run_folder import RunFolder, machine_facts
+from vnt.training.task import Data, TaskLoss, augmentations, fit_model, load_data
+
+WATCH_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where a run is, for those who watch it.
+
+    Attributes:
+        step, num_steps, epoch: how far it is.
+        loss: of the last batch.
+        metrics: of the validation split, where it has just been looked at.
+    """
+
+    step: int
+    num_steps: int
+    epoch: int
+    loss: float
+    metrics: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came out of a run."""
+
+    folder: Path
+    model: nn.Module
+    metrics: list[dict[str, Any]]
+    finished: bool
+
+
+def train(
+    config: TrainConfig,
+    folder: Path | str,
+    *,
+    data: Data | None = None,
+    model: nn.Module | None = None,
+    loss: Callable[[Tensor, Batch], Tensor] | None = None,
+    resume: bool = False,
+    from_step: int | None = None,
+    data_folder: Path | None = None,
+    watch: Callable[[Moment], None] | None = None,
+) -> Trained:
+    """Train a model and leave all there is to know about it in a folder.
+
+    Everything random follows from the seed and the number of the step, so a run that was killed and resumed ends with
+    the weights it would have had: bit by bit on a CPU.
+
+    Args:
+        config: what to do.
+        folder: where to put it; must be new, unless ``resume``.
+        data: your own splits, instead of the set that the config names.
+        model: your own, with the forward signature of ours, instead of the config's.
+        loss: your own, of (output, batch), the mean over a batch.
+        resume: go on from the newest checkpoint in the folder.
+        from_step: go on from the checkpoint after so many steps instead.
+        data_folder: where data sets are (else ``VNT_DATA``, else ``./data``).
+        watch: called about five times a second, and after each look at the validation split.
+    """
+    with processes(config.device) as group, _reproducible(config):
+        run = RunFolder(Path(folder))
+        data = data if data is not None else load_data(config, data_folder)
+        if config.batch_size < group.count or len(data.train) < group.count:
+            raise ValueError(f"a batch of {config.batch_size} cannot be spread over {group.count} processes")
+        data = replace(data, train=data.train.to(group.device), val=data.val.to(group.device))
+
+        torch.manual_seed(config.seed)
+        if model is None:
+            config = replace(config, model=fit_model(config.model, data))
+            model = build_model(config.model)
+        model = model.to(group.device)
+        average = Average(model, config.ema)
+        optimizer = make_optimizer(model, config)
+        batches = Batches(
+            data.train,
+            config.batch_size,
+            transforms=augmentations(config, data),
+            seed=config.seed,
+            drop_last=len(data.train) >= config.batch_size,
+        )
+        num_steps = config.epochs * len(batches)
+        if group.is_first:
+            _open(run, config, data, num_steps, resume=resume)
+
+        step, loss_sum = 0, torch.zeros((), dtype=torch.float64, device=group.device)
+        if resume and (state := load_state(run.checkpoints, step=from_step)) is not None:
+            unpack(state.tensors, model, average.model, optimizer)
+            step = state.step
+            loss_sum += state.rest["loss_sum"]
+        if group.is_first:
+            run.rewind(step)
+        group.wait()
+
+        runner = group.wrap(torch.compile(model) if config.compile else model)  # type: ignore[bad-argument-type]
+        objective = TaskLoss(config.label_smoothing) if loss is None else loss
+        clock = _Clock(config.checkpoint_seconds)
+        started = time.monotonic()
+        with _interruptible(group) as interrupted:
+            while step < num_steps:
+                epoch, within = divmod(step, len(batches))
+                for batch in batches.epoch(epoch, start=within):
+                    value = _step(config, runner, optimizer, objective, batch, group, step, num_steps)
+                    average.update(model, step)
+                    loss_sum += value
+                    step += 1
+                    if watch is not None and clock.is_time_to_watch():
+                        watch(Moment(step, num_steps, epoch, _require_finite(value, step)))
+                    if group.is_first and step % len(batches) and (clock.is_time_to_save() or interrupted()):
+                        _save(run, step, model, average, optimizer, loss_sum)
+                    if interrupted():
+                        return Trained(run.path, average.model, run.metrics(), finished=False)
+
+                mean_loss = _require_finite(loss_sum / len(batches), step)
+                loss_sum.zero_()
+                if (epoch + 1) % config.evaluate_every == 0 or step == num_steps:
+                    found = evaluate_batches(average.model, data.val, rotation=config.rotation, up=data.up).summary()
+                    record = {
+                        "epoch": epoch + 1,
+                        "step": step,
+                        "loss": mean_loss,
+                        "learning_rate": learning_rate(config, step - 1, num_steps),
+                        **{f"val_{name}": number for name, number in found.items()},
+                    }
+                    if group.is_first:
+                        run.add_metrics(record | {"seconds": round(time.monotonic() - started, 3)})
+                        write_weights(run.path, average.model)
+                    if watch is not None:
+                        watch(Moment(step, num_steps, epoch, mean_loss, record))
+                if group.is_first and (clock.is_time_to_save() or step == num_steps):
+                    _save(run, step, model, average, optimizer, loss_sum)
+        if group.is_first:
+            run.note({"finished": True, "seconds": round(time.monotonic() - started, 1)})
+        return Trained(run.path, average.model, run.metrics(), finished=True)
+
+
+def _step(
+    config: TrainConfig,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loss: Callable[[Tensor, Batch], Tensor],
+    batch: Batch,
+    group: Processes,
+    step: int,
+    num_steps: int,
+) -> Tensor:
+    """One step on one batch, of which each process takes its share; returns the mean loss of that share, weighted."""
+    torch.manual_seed(item_seed(config.seed, step, group.rank))  # of dropout
+    whole = len(batch)
+    if group.count > 1:
+        mine = torch.arange(group.rank, whole, group.count, device=group.device)
+        batch = batch.rows(mine)
+    for settings in optimizer.param_groups:
+        settings["lr"] = learning_rate(config, step, num_steps)
+    model.train()
+    with torch.autocast(group.device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
+        output = forward(model, batch)
+        # Gradients are averaged over processes: weighted like this, they are those of the whole batch.
+        value = loss(output, batch) * (len(batch) * group.count / whole)
+    optimizer.zero_grad(set_to_none=True)
+    value.backward()
+    if config.clip_norm:
+        nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
+    optimizer.step()
+    return value.detach()
+
+
+def _open(run: RunFolder, config: TrainConfig, data: Data, num_steps: int, *, resume: bool) -> None:
+    """Begin the folder, or see that the run in it is the one to go on with."""
+    if run.exists and not resume:
+        raise ValueError(f"{run.path}: there is a run already; --resume goes on with it, --out names another folder")
+    if resume:
+        if not run.exists:
+            raise ValueError(f"{run.path}: there is no run to resume")
+        if run.config() != config:
+            raise ValueError(f"{run.path}: this run was begun with another config, see config.json there")
+        return
+    run.path.mkdir(parents=True, exist_ok=True)
+    training = {key: value for key, value in config.to_dict().items() if key != "model"}
+    about = {
+        "class_names": data.class_names,
+        "attribute_names": data.attribute_names,
+        "up": data.up,
+        "dt": data.dt,
+        "past": data.train.past.shape[1] if isinstance(data.train, MotionBatch) else None,
+        "training": training,
+    }
+    write_about(run.path, config.model, about)
+    run.note(machine_facts() | {"started": time.strftime("%Y-%m-%d %H:%M:%S"), "steps": num_steps, "finished": False})
+
+
+def _save(
+    run: RunFolder, step: int, model: nn.Module, average: Average, optimizer: torch.optim.Optimizer, loss_sum: Tensor
+) -> None:
+    _require_finite(loss_sum, step)
+    save_state(run.checkpoints, State(step, pack(model, average.model, optimizer), {"loss_sum": float(loss_sum)}))
+
+
+def _require_finite(loss: Tensor, step: int) -> float:
+    value = float(loss)
+    if not math.isfinite(value):
+        raise ValueError(
+            f"the loss became {value} before step {step}: lower learning_rate, or clip_norm, or use float32"
+        )
+    return value
+
+
+class _Clock:
+    """Says when it is time to save and to be watched."""
+
+    def __init__(self, save_every: float):
+        self.save_every, self.saved = save_every, time.monotonic()
+        self.watched = 0.0
+
+    def is_time_to_save(self) -> bool:
+        now = time.monotonic()
+        if now - self.saved < self.save_every:
+            return False
+        self.saved = now
+        return True
+
+    def is_time_to_watch(self) -> bool:
+        now = time.monotonic()
+        if now - self.watched < WATCH_SECONDS:
+            return False
+        self.watched = now
+        return True
+
+
+@contextmanager
+def _reproducible(config: TrainConfig) -> Generator[None]:
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(config.deterministic or before)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+@contextmanager
+def _interruptible(group: Processes) -> Generator[Callable[[], bool]]:
+    """Ctrl-C ends the step first, so that what is saved is whole; a second one ends at once."""
+    pressed: list[int] = []
+    if group.count > 1:  # torchrun ends all processes together
+        yield lambda: False
+        return
+
+    def press(number: int, frame: object) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    try:
+        before = signal.signal(signal.SIGINT, press)
+    except ValueError:  # not in the main thread, where signals do not arrive
+        yield lambda: False
+        return
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,117 @@
+"""Named runs. A recipe returns a complete config; a variant is ``dataclasses.replace`` on another. No torch."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from vnt.models.config import ClassifierConfig, ForecasterConfig
+from vnt.models.recipes import paper_classifier, paper_forecaster
+from vnt.models.rivals.config import TransformerClassifierConfig, TransformerForecasterConfig
+from vnt.spelling import suggest
+from vnt.training.config import TrainConfig
+
+
+def shapes() -> TrainConfig:
+    """VN-Transformer on the built-in shapes: minutes on a CPU, no download."""
+    model = ClassifierConfig(num_classes=21, channels=32, num_heads=8, point_channels=128)
+    return TrainConfig(
+        dataset="shapes", model=model, num_points=128, epochs=20, learning_rate=3e-3, ema=0.99, label_smoothing=0.05
+    )
+
+
+def shapes_transformer() -> TrainConfig:
+    """A plain Transformer of the same size on the built-in shapes: the control."""
+    return replace(shapes(), model=TransformerClassifierConfig(num_classes=21, channels=72), learning_rate=1e-3)
+
+
+def motion() -> TrainConfig:
+    """VN-Transformer on the built-in tracks."""
+    model = ForecasterConfig(num_future=30, channels=32, num_heads=8)
+    return TrainConfig(dataset="motion", model=model, batch_size=64, epochs=30, learning_rate=3e-3, ema=0.99)
+
+
+def motion_transformer() -> TrainConfig:
+    """A plain Transformer of the same size on the built-in tracks."""
+    return replace(motion(), model=TransformerForecasterConfig(num_future=30, channels=40), learning_rate=1e-3)
+
+
+def modelnet40() -> TrainConfig:
+    """VN-Transformer on ModelNet40, on a GPU."""
+    return TrainConfig(
+        dataset="modelnet40",
+        model=ClassifierConfig(num_classes=40, num_heads=16),
+        num_points=768,
+        scale=1.5,
+        epochs=400,
+        batch_size=128,
+        learning_rate=2e-3,
+        label_smoothing=0.1,
+        precision="bfloat16",
+        compile=True,
+        evaluate_every=5,
+    )
+
+
+def modelnet10() -> TrainConfig:
+    """The same on ten classes."""
+    return replace(modelnet40(), dataset="modelnet10", model=ClassifierConfig(num_classes=10, num_heads=16))
+
+
+def modelnet40_paper() -> TrainConfig:
+    """The paper's literal classifier on ModelNet40: AdamW 1e-3 with linear decay."""
+    return replace(
+        modelnet40(), model=paper_classifier(40), schedule="linear", learning_rate=1e-3, precision="float32", scale=1.0
+    )
+
+
+def modelnet40_polka_dot() -> TrainConfig:
+    """VN-Transformer with early fusion on polka-dot ModelNet40."""
+    model = ClassifierConfig(num_classes=40, num_heads=16, num_attributes=1, fusion="early")
+    return replace(modelnet40(), dataset="modelnet40_polka_dot", model=model)
+
+
+def scanobjectnn() -> TrainConfig:
+    """VN-Transformer on the hardest variant of ScanObjectNN."""
+    return replace(modelnet40(), dataset="scanobjectnn_pb_t50_rs", model=ClassifierConfig(num_classes=15, num_heads=16))
+
+
+def womd() -> TrainConfig:
+    """VN-Transformer on Waymo Open Motion, vehicles of the paper's number."""
+    model = ForecasterConfig(num_future=80, channels=32, num_heads=8)
+    return TrainConfig(dataset="womd_paper", model=model, batch_size=64, epochs=60, learning_rate=2e-3, ema=0.99)
+
+
+def womd_transformer() -> TrainConfig:
+    """A plain Transformer on the same, turned about z in training."""
+    model = TransformerForecasterConfig(num_future=80, channels=56)
+    return replace(womd(), model=model, learning_rate=1e-3, rotation="z")
+
+
+def womd_paper() -> TrainConfig:
+    """The paper's literal forecaster on the same."""
+    return replace(womd(), model=paper_forecaster(), schedule="linear", learning_rate=1e-3)
+
+
+RECIPES: dict[str, Callable[[], TrainConfig]] = {
+    recipe.__name__: recipe
+    for recipe in (
+        shapes,
+        shapes_transformer,
+        motion,
+        motion_transformer,
+        modelnet40,
+        modelnet10,
+        modelnet40_paper,
+        modelnet40_polka_dot,
+        scanobjectnn,
+        womd,
+        womd_transformer,
+        womd_paper,
+    )
+}
+
+
+def recipe(name: str) -> TrainConfig:
+    """The recipe of that name."""
+    if name not in RECIPES:
+        raise ValueError(f"no recipe {name!r}; {suggest(name, RECIPES)}")
+    return RECIPES[name]()

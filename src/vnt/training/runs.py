@@ -1,0 +1,91 @@
+"""Trained runs: evaluate one, list and compare many."""
+
+from pathlib import Path
+from typing import Any
+
+from vnt.data.cloud_set import Split
+from vnt.data.sets import as_batch
+from vnt.data.transforms import Protocol
+from vnt.evaluation.protocols import PROTOCOLS, Evaluation, evaluate_model
+from vnt.models.saving import load, read_about
+from vnt.training.distributed import choose_device
+from vnt.training.run_folder import RunFolder, find_runs
+from vnt.training.task import load_split
+
+
+def evaluate(
+    folder: Path | str,
+    *,
+    split: Split = "test",
+    protocols: tuple[Protocol, ...] = PROTOCOLS,
+    num_points: int = 0,
+    device: str = "auto",
+    data_folder: Path | None = None,
+) -> Evaluation:
+    """The model of a run on a split of the data it was trained on, under each test rotation.
+
+    Results on the test split are kept in the run's ``run.json``. Look at it once, at the end.
+
+    Args:
+        folder: of the run.
+        split: "test", or "val" while you are still choosing.
+        protocols: test rotations.
+        num_points: a fixed random subset of each cloud; 0 takes all points.
+        device: "auto" takes a GPU where there is one.
+        data_folder: where data sets are (else ``VNT_DATA``, else ``./data``).
+    """
+    run = RunFolder(Path(folder))
+    about, config = read_about(run.path), run.config()
+    model = load(run.path)
+    test = load_split(config, split, data_folder)
+    found = evaluate_model(
+        model,
+        as_batch(test, config.attributes),
+        trained=config.rotation,
+        protocols=protocols,
+        up=about.get("up", "z"),
+        num_points=num_points,
+        class_names=tuple(about.get("class_names", ())),
+        device=choose_device(device),
+    )
+    if split == "test":
+        run.note({"test": found.summary()})
+    return found
+
+
+def summarize(root: Path | str) -> list[dict[str, Any]]:
+    """One line for each run below a folder: what it was, how far it came, and its last numbers."""
+    lines = []
+    for run in find_runs(Path(root)):
+        config, about, metrics = run.config(), run.about(), run.metrics()
+        last = metrics[-1] if metrics else {}
+        lines.append(
+            {
+                "run": str(run.path.relative_to(root)),
+                "data": config.dataset,
+                "model": type(config.model).__name__.removesuffix("Config"),
+                "rotation": config.rotation,
+                "epoch": f"{last.get('epoch', 0)}/{config.epochs}",
+                "loss": last.get("loss"),
+                "val": last.get("val_accuracy", last.get("val_ade")),
+                "test": {
+                    name: found.get("accuracy", found.get("ade")) for name, found in about.get("test", {}).items()
+                },
+                "seconds": about.get("seconds", last.get("seconds")),
+                "state": "finished" if about.get("finished") else "stopped",
+            }
+        )
+    return lines
+
+
+def differences(first: Path | str, second: Path | str) -> dict[str, tuple[Any, Any]]:
+    """The settings in which two runs differ: name -> (in the first, in the second)."""
+    one, two = (_flat(RunFolder(Path(path)).config().to_dict()) for path in (first, second))
+    return {key: (one.get(key), two.get(key)) for key in {**one, **two} if one.get(key) != two.get(key)}
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

@@ -1,0 +1,108 @@
+"""What a run trains on: three splits as batches, and what the model must know of them."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from vnt.data.batches import Batch, CloudBatch, MotionBatch
+from vnt.data.cloud_set import Axis, CloudSet, Split
+from vnt.data.folder import load_folder
+from vnt.data.motion_set import MotionSet
+from vnt.data.sets import SETS, as_batch, load_set
+from vnt.data.transforms import DropPoints, Jitter, RandomRotation, RandomSample, RandomScale, RandomShift
+from vnt.models.kinds import ModelConfig
+from vnt.training.config import TrainConfig
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A training and a validation split, each as one batch. Bring your own by filling this in.
+
+    Attributes:
+        train, val: all clouds or tracks of the split.
+        class_names: of a classification task.
+        attribute_names: of the attributes, so that users' files can be matched to them.
+        up: the axis that rotation protocol "z" turns about.
+        dt: seconds between the steps of a track.
+    """
+
+    train: Batch
+    val: Batch
+    class_names: tuple[str, ...] = ()
+    attribute_names: tuple[str, ...] = ()
+    up: Axis = "z"
+    dt: float = 0.1
+
+
+def load_data(config: TrainConfig, folder: Path | None = None) -> Data:
+    """The data set that a config names. The test split is not touched."""
+    train, val = (load_split(config, split, folder) for split in ("train", "val"))
+    whole, held_out = as_batch(train, config.attributes), as_batch(val, config.attributes)
+    if isinstance(train, CloudSet):
+        return Data(whole, held_out, train.class_names, train.attribute_names, up=train.up)
+    return Data(whole, held_out, attribute_names=config.attributes, dt=train.dt)
+
+
+def load_split(config: TrainConfig, split: Split, folder: Path | None = None) -> CloudSet | MotionSet:
+    """One split of the data set that a config names: a known one, or a folder of clouds."""
+    if config.dataset not in SETS and Path(config.dataset).is_dir():
+        return load_folder(config.dataset, split)
+    return load_set(config.dataset, split, folder)
+
+
+def fit_model(config: ModelConfig, data: Data) -> ModelConfig:
+    """The model's config with what the data decide: classes, future steps, attributes and vectors."""
+    values: dict[str, Any] = {}
+    match data.train:
+        case CloudBatch():
+            if not hasattr(config, "num_classes"):
+                raise ValueError(f"clouds are classified, but a {type(config).__name__} is for tracks")
+            values["num_classes"] = len(data.class_names)
+        case MotionBatch():
+            if not hasattr(config, "num_future"):
+                raise ValueError(f"tracks are forecast, but a {type(config).__name__} is for clouds")
+            values["num_future"] = data.train.future.shape[1]
+    attributes = data.train.tensors().get("attributes")
+    given = 0 if attributes is None else attributes.shape[-1]
+    if given != config.num_attributes:
+        raise ValueError(f"the data have {given} attributes, the model is for {config.num_attributes}")
+    vectors = data.train.tensors().get("vectors")
+    values["num_vectors"] = 0 if vectors is None else vectors.shape[-2]
+    return replace(config, **values)
+
+
+def augmentations(config: TrainConfig, data: Data) -> list:
+    """The transforms of a training step, in order."""
+    chosen: list = []
+    if isinstance(data.train, CloudBatch):
+        if config.num_points:
+            chosen.append(RandomSample(config.num_points))
+        if config.scale > 1:
+            chosen.append(RandomScale(1 / config.scale, config.scale, per_axis=data.train.vectors is None))
+        if config.jitter:
+            chosen.append(Jitter(config.jitter, 5 * config.jitter))
+        if config.shift:
+            chosen.append(RandomShift(config.shift))
+        if config.drop_points:
+            chosen.append(DropPoints(config.drop_points))
+    return [*chosen, RandomRotation(config.rotation, data.up)]
+
+
+class TaskLoss(nn.Module):
+    """Cross-entropy for clouds, the mean distance to the truth for tracks; a mean over the items of a batch."""
+
+    def __init__(self, label_smoothing: float = 0.0):
+        super().__init__()
+        self.label_smoothing = label_smoothing
+
+    def forward(self, output: Tensor, batch: Batch) -> Tensor:
+        match batch:
+            case CloudBatch() if batch.labels is not None:
+                logits = output.float()
+                return nn.functional.cross_entropy(logits, batch.labels, label_smoothing=self.label_smoothing)
+            case MotionBatch():
+                return (output[..., :3].float() - batch.future).norm(dim=-1).mean()
+            case _:
+                raise ValueError("clouds without labels cannot be learned from")
