@@ -13,6 +13,7 @@ from vnt.version import __version__
 
 COMMANDS = {
     "data": "list, inspect, convert and preview data sets and files",
+    "demo": "five minutes on a CPU: turn the test data and see which model cares",
     "train": "train a model by a recipe, with overrides; resume a run",
     "evaluate": "accuracy or forecasting errors of a run, turned and not turned",
     "predict": "classes of clouds, futures of tracks, for your own files",

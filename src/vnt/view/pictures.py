@@ -1,7 +1,7 @@
 """Clouds and tracks as pictures that people can look at."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -114,3 +114,63 @@ def _square(axes: Axes, x: NDArray) -> None:
     axes.set_xlim(middle[0] - half, middle[0] + half)
     axes.set_ylim(middle[1] - half, middle[1] + half)
     axes.set_aspect("equal")
+
+
+def draw_curves(runs: Mapping[str, Sequence[Mapping[str, float]]], value: str, label: str) -> Figure:
+    """Training loss and a validation number over epochs, one line for each run."""
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for number, (name, records) in enumerate(runs.items()):
+        epochs = [record["epoch"] for record in records]
+        for axes, key in ((left, "loss"), (right, value)):
+            axes.plot(epochs, [record[key] for record in records], color=f"C{number}", marker=".", label=name)
+    for axes, text in ((left, "training loss"), (right, label)):
+        axes.set_xlabel("epoch")
+        axes.set_ylabel(text)
+        axes.grid(alpha=0.3)
+    left.legend(fontsize=8)
+    return figure
+
+
+def draw_confusion(confusion: NDArray, names: Sequence[str], title: str) -> Figure:
+    """How often each class (row) was taken for which (column), as shares of the row."""
+    side = max(4.5, 0.32 * len(names) + 1.5)
+    figure = Figure(figsize=(side, side), layout="constrained")
+    axes = figure.add_subplot()
+    share = confusion / np.maximum(confusion.sum(1, keepdims=True), 1)
+    axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8)
+    axes.set_yticks(range(len(names)), names, fontsize=8)
+    for row, column in np.argwhere(share > 0.02):
+        color = "white" if share[row, column] > 0.5 else "black"
+        axes.text(column, row, f"{100 * share[row, column]:.0f}", ha="center", va="center", fontsize=6, color=color)
+    axes.set_xlabel("taken for")
+    axes.set_ylabel("is")
+    axes.set_title(title, fontsize=10, color=INK)
+    return figure
+
+
+def draw_forecasts(
+    past: NDArray, future: NDArray, forecasts: Mapping[str, Sequence[NDArray]], frames: Sequence[str]
+) -> Figure:
+    """The paper's Fig. 9: past, truth and forecasts from above; a row for each model, a column for each frame.
+
+    Args:
+        past: (F, T, 3), the same track in each of F frames.
+        future: (F, T_out, 3), its truth.
+        forecasts: model -> F forecasts (T_out, 3).
+        frames: names of the frames.
+    """
+    figure = Figure(figsize=(4.2 * len(frames), 4.0 * len(forecasts)), layout="constrained")
+    grid = figure.subplots(len(forecasts), len(frames), squeeze=False)
+    for row, (model, predicted) in zip(grid, forecasts.items(), strict=True):
+        for axes, seen, came, guess, frame in zip(row, past, future, predicted, frames, strict=True):
+            axes.plot(*np.concatenate([seen[-1:], came]).T[:2], color="#2ca02c", lw=2.5, alpha=0.7, label="truth")
+            axes.plot(*np.concatenate([seen[-1:], guess]).T[:2], color=FUTURE, lw=1.6, label="forecast")
+            axes.plot(*seen.T[:2], color=PAST, lw=2.5, label="seen")
+            _square(axes, np.concatenate([seen, came, guess])[:, :2])
+            error = np.linalg.norm(guess - came, axis=-1).mean()
+            axes.set_title(f"{model}, {frame}: ADE {error:.2f} m", fontsize=9, color=INK)
+            axes.tick_params(labelsize=7)
+    grid[0, 0].legend(fontsize=8)
+    return figure

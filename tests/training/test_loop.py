@@ -1,0 +1,166 @@
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import vnt
+from training.tasks import clouds, config, motion_config, tracks
+from vnt.models.kinds import KINDS, build_model
+from vnt.models.rivals.config import TransformerClassifierConfig
+from vnt.training.loop import train
+from vnt.training.optimizer import make_optimizer
+from vnt.training.run_folder import RunFolder
+
+
+def weights(model):
+    return torch.cat([value.flatten().double() for value in model.state_dict().values()])
+
+
+def test_a_run_leaves_everything_in_its_folder(tmp_path):
+    trained = train(config(), tmp_path / "run", data=clouds())
+    assert trained.finished
+    run = RunFolder(tmp_path / "run")
+    assert [record["epoch"] for record in run.metrics()] == [1, 2, 3]
+    assert {"loss", "val_accuracy", "val_loss", "learning_rate", "seconds"} <= set(run.metrics()[0])
+    about = run.about()
+    assert about["finished"]
+    assert about["torch"] == torch.__version__
+    assert run.config() == config()
+    assert torch.equal(weights(vnt.load(tmp_path / "run")), weights(trained.model))
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["class_names"] == list("abcde")
+
+
+def test_forecasting(tmp_path):
+    trained = train(motion_config(epochs=6, learning_rate=1e-2, ema=0.5), tmp_path / "run", data=tracks())
+    first, *_, last = trained.metrics
+    assert last["val_ade"] < 0.8 * first["val_ade"]
+
+
+def test_the_same_seed_gives_the_same_weights(tmp_path):
+    runs = [train(config(seed=seed), tmp_path / str(n), data=clouds()) for n, seed in enumerate((0, 0, 1))]
+    assert torch.equal(weights(runs[0].model), weights(runs[1].model))
+    assert not torch.equal(weights(runs[0].model), weights(runs[2].model))
+
+
+@pytest.mark.parametrize("steps", [1, 4, 5, 7, 12, 14])
+def test_resumed_runs_end_with_the_same_bits(tmp_path, steps):
+    """Interrupted after any step, in the middle of an epoch or at its end: dropout, augmentation, EMA and optimizer go on."""
+    whole = train(config(), tmp_path / "whole", data=clouds())
+
+    class Stop(Exception):
+        pass
+
+    taken = []
+
+    def loss(output, batch):
+        taken.append(1)
+        if len(taken) > steps:
+            raise Stop
+        return nn.functional.cross_entropy(output, batch.labels)
+
+    with pytest.raises(Stop):
+        train(config(checkpoint_seconds=0.0), tmp_path / "cut", data=clouds(), loss=loss)
+    cut = train(config(checkpoint_seconds=0.0), tmp_path / "cut", data=clouds(), resume=True)
+    assert torch.equal(weights(cut.model), weights(whole.model))
+    without_time = [{k: v for k, v in record.items() if k != "seconds"} for record in cut.metrics]
+    assert without_time == [{k: v for k, v in record.items() if k != "seconds"} for record in whole.metrics]
+
+
+def test_ctrl_c_saves_and_says_so(tmp_path):
+    import signal
+
+    def interrupt(moment):
+        if moment.step == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    import vnt.training.loop as loop
+
+    before, loop.WATCH_SECONDS = loop.WATCH_SECONDS, 0.0
+    try:
+        stopped = train(config(), tmp_path / "run", data=clouds(), watch=interrupt)
+    finally:
+        loop.WATCH_SECONDS = before
+    assert not stopped.finished
+    assert (tmp_path / "run" / "checkpoints" / "state-00000003.json").exists()
+    whole = train(config(), tmp_path / "whole", data=clouds())
+    assert torch.equal(weights(train(config(), tmp_path / "run", data=clouds(), resume=True).model), weights(whole.model))
+
+
+def test_own_model_and_own_loss(tmp_path):
+    class Mine(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 5)
+
+        def forward(self, points, attributes=None, mask=None):
+            return self.layer(points.square().mean(1))
+
+    seen = []
+
+    def loss(output, batch):
+        seen.append(len(batch))
+        return nn.functional.cross_entropy(output, batch.labels)
+
+    trained = train(config(), tmp_path / "run", data=clouds(), model=Mine(), loss=loss)
+    assert trained.finished
+    assert set(seen) == {8}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_model_trains(tmp_path, kind):
+    small = {"channels": 8, "num_heads": 2, "depth": 1}
+    model = KINDS[kind][0](**small, **({"num_classes": 2} if "classifier" in kind else {}))
+    data = clouds() if "classifier" in kind else tracks()
+    trained = train(config(model=model, epochs=1), tmp_path / "run", data=data)
+    assert trained.model.config.num_classes == 5 if "classifier" in kind else trained.model.config.num_future == 5
+
+
+def test_bfloat16_and_compile_go_through(tmp_path):
+    small = replace(config(epochs=1).model, dropout=0.0)
+    for number, change in enumerate(({}, {"precision": "bfloat16"}, {"compile": True}, {"deterministic": True})):
+        torch._dynamo.reset()
+        trained = train(config(epochs=1, model=small, **change), tmp_path / str(number), data=clouds())
+        reference = trained if number == 0 else reference
+        difference = (weights(trained.model) - weights(reference.model)).norm() / weights(reference.model).norm()
+        assert difference < (0.05 if "precision" in change else 1e-4)
+
+
+def test_the_average_is_what_is_kept(tmp_path):
+    followed = train(config(ema=0.0), tmp_path / "a", data=clouds())
+    averaged = train(config(ema=0.9), tmp_path / "b", data=clouds())
+    assert not torch.equal(weights(followed.model), weights(averaged.model))
+
+
+def test_gains_and_biases_do_not_decay():
+    model = build_model(TransformerClassifierConfig(num_classes=3, channels=8, num_heads=2))
+    decayed, rest = make_optimizer(model, config()).param_groups
+    assert decayed["weight_decay"] == 0.05
+    assert rest["weight_decay"] == 0
+    assert all(parameter.ndim > 1 for parameter in decayed["params"])
+    assert all(parameter.ndim <= 1 for parameter in rest["params"])
+    assert len(decayed["params"]) + len(rest["params"]) == len(list(model.parameters()))
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(tmp_path):
+    with pytest.raises(ValueError, match=r"the loss became nan before step \d+: lower learning_rate"):
+        train(config(), tmp_path / "run", data=clouds(), loss=lambda output, batch: output.sum() * float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda folder: train(config(), folder, data=clouds()), "there is a run already; --resume goes on with it"),
+        (lambda folder: train(config(seed=9), folder, data=clouds(), resume=True), "begun with another config"),
+        (lambda folder: train(config(), folder / "x", data=clouds(), resume=True), "there is no run to resume"),
+        (lambda folder: train(motion_config(), folder / "x", data=clouds()), "clouds are classified, but a Forecaster"),
+        (lambda folder: train(config(), folder / "x", data=tracks()), "tracks are forecast, but a ClassifierConfig"),
+        (lambda folder: train(config(device="tpu9"), folder / "x", data=clouds()), "device must be 'auto'"),
+        (lambda folder: train(config(dataset="shapez"), folder / "x"), "no data set 'shapez'; did you mean 'shapes'"),
+    ],
+)
+def test_messages(tmp_path, act, message):
+    train(config(epochs=1), tmp_path, data=clouds())
+    with pytest.raises(ValueError, match=message):
+        act(tmp_path)
