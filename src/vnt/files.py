@@ -12,15 +12,16 @@ FREE_EXPANSION = 256 * 2**20
 EXPANSION = 200
 
 
-def require_sane_size(path: Path, claimed: int, what: str) -> None:
+def require_sane_size(path: Path, claimed: int, what: str, *, free: int = FREE_EXPANSION, advice: str = "") -> None:
     """Refuse a header or an archive that promises more bytes than a file of this size can honestly hold.
 
-    256 MiB are always granted, beyond that 200 times the size of the file, which no honest compression of
-    coordinates reaches.
+    ``free`` bytes (256 MiB) are always granted, beyond that 200 times the size of the file, which no honest
+    compression of coordinates reaches. ``advice`` ends the message, for whoever has an honest file all the same.
     """
-    limit = max(FREE_EXPANSION, EXPANSION * path.stat().st_size)
+    limit = max(free, EXPANSION * path.stat().st_size)
     if claimed < 0 or claimed > limit:
-        raise ValueError(f"{path}: {what} would take {claimed:,} bytes from a file of {path.stat().st_size:,}")
+        end = f": {advice}" if advice else ""
+        raise ValueError(f"{path}: {what} would take {claimed:,} bytes from a file of {path.stat().st_size:,}{end}")
 
 
 @contextmanager
@@ -53,12 +54,12 @@ def require_file(path: Path | str) -> Path:
     return path
 
 
-def require_library(module: str, purpose: str) -> ModuleType:
-    """Import a library of the ``data`` extra, or say how to install it."""
+def require_library(module: str, purpose: str, extra: str = "data") -> ModuleType:
+    """Import a library of an extra, or say how to install it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"{purpose} needs {module}: pip install 'vnt[data]'", name=module) from error
+        raise ModuleNotFoundError(f"{purpose} needs {module}: pip install 'vnt[{extra}]'", name=module) from error
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from vnt.cli.main import main
 
@@ -159,6 +160,9 @@ def test_preview_by_attribute(vnt, cloud):
         (["data", "info", "scan.xyzzy"], "scan.xyzzy: no such file"),
         (["data", "convert", "missing.csv", "-o", "x.safetensors"], "missing.csv: no such file"),
         (["data", "preview", "womd"], "Waymo Open Motion is not in"),
+        (["data", "preview", "shapes", "--color", "height"], "--color height names an attribute of a cloud file"),
+        (["data", "preview", "shapes", "-o", "."], ".: a folder, expected the name of a picture such as preview.png"),
+        (["data", "preview", "shapes", "-o", "a.tiff"], "a.tiff: cannot draw '.tiff', expected one of .png, .jpg"),
     ],
 )
 def test_what_goes_wrong_is_one_line_and_code_2(vnt, words, message):
@@ -180,3 +184,142 @@ def test_the_real_record(vnt, real_data):
     assert facts["scenario"] == "637f20cafde22ff8"
     assert facts["tracks"] == {"vehicle": 70, "pedestrian": 10, "cyclist": 3}
     assert (facts["steps"], facts["rate"], facts["current step"]) == (91, "10 Hz", 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "form"),
+    [
+        ("lidar.csv", "x,y,z,intensity,timestamp", "table of points"),
+        ("lidar.CSV", "x,y,z,intensity,timestamp", "table of points"),
+        ("lidar.txt", "x y z track, t", None),
+        ("cars.csv", "id,time,x,y,z", "table of tracks"),
+        ("CARS.CSV", "id,time,x,y,z", "table of tracks"),
+        ("cars.tsv", "track;t;x;y;z", "table of tracks"),
+        ("cars.txt", "track;t;x;y;z", "table of tracks"),
+    ],
+)
+def test_info_takes_a_table_for_what_it_is(vnt, tmp_path, name, header, form):
+    mark = ";" if ";" in header else ","
+    rows = [mark.join(str(t if column else 7) for column in range(5)) for t in range(5)]
+    (tmp_path / name).write_text(header + "\n" + "\n".join(rows))
+    code, out, _ = vnt("data", "info", name, "--json")
+    assert code == (0 if form else 2)
+    assert form is None or json.loads(out)["form"] == form
+
+
+def test_info_of_twelve_columns(vnt, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(20, 12))
+    np.savetxt(tmp_path / "points.txt", rows)
+    assert json.loads(vnt("data", "info", "points.txt", "--json")[1])["points"] == 20
+    (tmp_path / "00.txt").write_text("".join(f"1 0 0 0 0 1 0 0 0 0 1 {t}\n" for t in range(30)))
+    assert json.loads(vnt("data", "info", "00.txt", "--json")[1])["form"] == "KITTI poses"
+
+
+def test_tracks_are_no_cloud(vnt, tracks, cloud):
+    code, _, err = vnt("data", "convert", tracks, "-o", "out.npz")
+    assert code == 2
+    assert err.startswith(f"vnt: {tracks}: table of tracks, and out.npz would be a cloud")
+    code, _, err = vnt("data", "convert", cloud, "-o", "out.safetensors")
+    assert code == 2
+    assert "A cloud is converted to .npz" in err
+
+
+def test_names_with_brackets_are_printed_as_they_are(vnt, tmp_path):
+    name = "scan[bold].csv"
+    (tmp_path / name).write_text("x,y,z,speed[m/s],[red]heat\n1,2,3,4,5\n2,3,4,5,6\n")
+    code, out, _ = vnt("data", "info", name)
+    assert code == 0
+    assert name in out
+    assert "speed[m/s] 4.0 to 5.0" in out
+    assert "[red]heat 5.0 to 6.0" in out
+    assert vnt("data", "convert", name, "-o", "out[i].npz")[1] == "out[i].npz: 2 points\n"
+    assert vnt("data", "preview", name, "-o", "out[i].png")[1] == "wrote out[i].png\n"
+    assert "sets[x]" in vnt("data", "list", "--data", tmp_path / "sets[x]")[1]
+
+
+def test_convert_a_cloud_whose_columns_have_any_name(vnt, tmp_path):
+    (tmp_path / "a.csv").write_text("x,y,z,file,points,past,future\n1,2,3,4,5,6,7\n2,3,4,5,6,7,8\n")
+    assert vnt("data", "convert", "a.csv", "-o", "a.npz")[0] == 0
+    facts = json.loads(vnt("data", "info", "a.npz", "--json")[1])
+    assert list(facts["attributes"]) == ["file", "points_", "past", "future"]
+
+
+def test_info_of_a_damaged_archive(vnt, tmp_path):
+    np.savez(tmp_path / "a.npz", points=np.zeros((5, 3)))
+    data = bytearray((tmp_path / "a.npz").read_bytes())
+    at = data.index(b"PK\x01\x02")
+    data[at : at + 2] = b"QQ"
+    (tmp_path / "a.npz").write_bytes(data)
+    code, _, err = vnt("data", "info", "a.npz")
+    assert code == 2
+    assert err.startswith("vnt: a.npz: ")
+
+
+def test_bounds_have_the_digits_that_matter(vnt, tmp_path):
+    (tmp_path / "survey.xyz").write_text("4000000.123456 0.1 7\n4000010.654321 0.3 7\n")
+    assert "x 4000000.1235 to 4000010.6543, y 0.1 to 0.3, z 7 to 7" in vnt("data", "info", "survey.xyz")[1]
+    facts = json.loads(vnt("data", "info", "survey.xyz", "--json")[1])
+    assert facts["bounds"]["x"] == [4000000.123456, 4000010.654321]
+
+
+def test_a_motion_set_may_have_any_name(vnt, tracks, tmp_path):
+    assert vnt("data", "convert", tracks, "-o", "windows", "--future", 30)[0] == 0
+    assert json.loads(vnt("data", "info", "windows", "--json")[1])["form"] == "motion set"
+    (tmp_path / "windows").rename(tmp_path / "windows.v1")
+    assert json.loads(vnt("data", "info", "windows.v1", "--json")[1])["form"] == "motion set"
+
+
+def test_a_folder_of_recordings_is_not_read_as_a_whole(vnt, tracks, tmp_path):
+    (tmp_path / "raw").mkdir()
+    tracks.rename(tmp_path / "raw" / "a.csv")
+    for number in range(3):  # tables of tracks by their header, and damaged
+        (tmp_path / "raw" / f"b{number}.csv").write_text("track_id,t,x,y\nwhat?\n")
+    (tmp_path / "raw" / "notes.txt").write_text("hello\n")
+    facts = json.loads(vnt("data", "info", "raw", "--json")[1])
+    assert facts["form"] == "folder of recordings"
+    assert facts["described"] == "raw/a.csv"
+    assert facts["further files"] == 3
+    assert facts["steps"] == 120
+    assert vnt("data", "preview", "raw")[0] == 0
+
+
+def test_a_folder_of_clouds(vnt, cloud, tmp_path, monkeypatch):
+    (tmp_path / "scans" / "deeper").mkdir(parents=True)
+    for number in range(14):
+        (tmp_path / "scans" / "deeper" / f"{number:02d}.xyz").write_bytes(cloud.read_bytes())
+    np.save(tmp_path / "scans" / "last.npy", np.zeros((3, 3)))
+    facts = json.loads(vnt("data", "info", "scans", "--json")[1])
+    assert facts["form"] == "folder of clouds"
+    assert facts["files"] == {"table of points": 14, "NumPy array": 1}
+    assert facts["described"] == "scans/deeper/00.xyz"
+    assert facts["points"] == 50
+    drawn = []
+    monkeypatch.setattr(
+        "vnt.cli.preview.draw_clouds", lambda clouds, titles, **options: drawn.extend(titles) or Figure()
+    )
+    assert vnt("data", "preview", "scans", "--color", "intensity")[0] == 0
+    assert drawn == [f"{number:02d}.xyz: 50 points" for number in range(12)]
+    (tmp_path / "nothing").mkdir()
+    code, _, err = vnt("data", "info", "nothing")
+    assert code == 2
+    assert err.startswith("vnt: nothing: neither recordings nor clouds in this folder")
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.jpg", b"\xff\xd8"), ("a.PDF", b"%PDF"), ("a.svg", b"<?xml"), ("a", b"\x89PNG")]
+)
+def test_the_suffix_of_a_picture_is_its_format(vnt, cloud, tmp_path, name, start):
+    assert vnt("data", "preview", cloud, "-o", name)[0] == 0
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_dollars_in_titles_are_no_mathematics(vnt, tmp_path):
+    (tmp_path / "a$b_{$.csv").write_text("x,y,z,$cost_{$\n1,2,3,4\n2,3,4,5\n")
+    assert vnt("data", "preview", "a$b_{$.csv", "--color", "$cost_{$")[0] == 0
+
+
+def test_no_attribute_to_colour_by(vnt, tmp_path):
+    (tmp_path / "bare.xyz").write_text("1 2 3\n4 5 6\n")
+    assert vnt("data", "preview", "bare.xyz", "--color", "heat")[2] == (
+        "vnt: no attribute 'heat' in bare.xyz; it has none\n"
+    )

@@ -85,3 +85,23 @@ def read_modelnet_hdf5(path: Path) -> None:
     from vnt.data.archives import read_hdf5
 
     read_hdf5(path, ["data", "label"], optional=["normal"])
+
+
+def read_modelnet_folder(path: Path) -> None:
+    """The file as the one of a set in HDF5."""
+    from vnt.data.modelnet import _read_hdf5
+
+    folder = path.parent / "as a set"
+    folder.mkdir(exist_ok=True)
+    (folder / "shape_names.txt").write_text("\n".join(CLASSES))
+    (folder / f"train {path.name}").write_bytes(path.read_bytes())
+    if path.stat().st_size:  # else there is no cloud to have 4 points
+        _read_hdf5(folder, 4, lambda done, total: None)
+    else:
+        raise ValueError(path.name)
+
+
+def read_scanobjectnn(path: Path) -> None:
+    from vnt.data.scanobjectnn import _read
+
+    _read([path, path])

@@ -1,3 +1,7 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -92,3 +96,63 @@ def test_what_is_no_scenario_is_refused(tmp_path, damage, message):
     with pytest.raises(ValueError, match=message) as caught:
         read_scenario(path)
     assert str(caught.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("rows", [329, 200])
+@pytest.mark.parametrize("name", ["scenario_id", "track_id"])
+def test_a_bomb_of_long_words_is_refused(tmp_path, name, rows):
+    """One word of a megabyte in each row is a file of a few kilobytes."""
+    table = columns(steps=rows // 3 + 1)
+    table = {key: values[:rows] for key, values in table.items()}
+    table[name] = ["w" * 2**20] * rows
+    path = tmp_path / "bomb.parquet"
+    pq.write_table(pa.table(table), path, compression="zstd")
+    assert path.stat().st_size < 50_000
+    program = f"""
+import sys
+from data.fuzzing import _peak_memory
+import pyarrow.parquet, pyarrow.compute
+from vnt.data.argoverse2 import read_scenario
+before = _peak_memory()
+try:
+    read_scenario({str(path)!r})
+except ValueError as error:
+    print(_peak_memory() - before, error)
+"""
+    child = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1],
+    )  # fmt: skip
+    memory, message = child.stdout.split(" ", 1)
+    assert message.startswith(f"{path}: ")
+    assert "would take" in message or "a word of 1,048,576 bytes" in message
+    assert int(memory) < 2**29
+
+
+def test_a_word_of_many_rows_is_once_in_memory(tmp_path):
+    """A dictionary says it once, however many rows there are."""
+    table = columns(steps=20_000)
+    table["scenario_id"] = ["s" * 201] * len(table["timestep"])
+    with pytest.raises(ValueError, match=r"column 'scenario_id' has the word 'sss.*longer than 200 characters"):
+        read_scenario(write(tmp_path / "long.parquet", table))
+    table["scenario_id"] = ["s" * 200] * len(table["timestep"])
+    assert read_scenario(write(tmp_path / "long.parquet", table)).name == "s" * 200
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_row_groups_and_kinds_of_words_make_no_difference(tmp_path, kind):
+    """Every row group has a dictionary of its own."""
+    table = pa.table(columns())
+    for name in ("track_id", "object_type", "scenario_id", "focal_track_id"):
+        table = table.set_column(table.column_names.index(name), name, table.column(name).cast(kind))
+    pq.write_table(table, tmp_path / "many.parquet", row_group_size=4)
+    one, many = read_scenario(write(tmp_path / "one.parquet", columns())), read_scenario(tmp_path / "many.parquet")
+    assert (many.name, many.track_ids, many.types) == (one.name, one.track_ids, one.types)
+    np.testing.assert_array_equal(many.positions, one.positions)
+
+
+def test_numbers_are_no_words(tmp_path):
+    table = columns()
+    table["track_id"] = list(range(len(table["track_id"])))
+    with pytest.raises(ValueError, match=r"column 'track_id' has the type int64, expected words"):
+        read_scenario(write(tmp_path / "bad.parquet", table))

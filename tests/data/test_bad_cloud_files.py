@@ -151,7 +151,7 @@ HUGE = 4_000_000_000
         ("outside.obj", f"{ONE_TRIANGLE}f 1 2 4\n".encode(), "names vertex 3 (counted from 0), there are 3"),
         ("back.obj", f"{ONE_TRIANGLE}f -1 -2 -4\n".encode(), "names vertex -4"),
         ("ragged.obj", b"v 1 2 3\nv 1 2 3 0 0 0\n", "different lengths"),
-        ("many.stl", stl_binary()[:80] + struct.pack("<I", 2**32 - 1) + stl_binary()[84:], ""),
+        ("many.stl", stl_binary()[:80] + struct.pack("<I", 2**32 - 1) + stl_binary()[84:], "4,294,967,295 triangles"),
         ("many_too.stl", b"x" * 80 + struct.pack("<I", 2**32 - 1), "4,294,967,295 triangles promised"),
         ("short.stl", stl_ascii()[:-30], "ends within a solid"),
         ("many.ply", (PLY_HEADER.format("ascii", HUGE) + "end_header\n1 2 3\n").encode(), "the file ends before"),
@@ -229,6 +229,13 @@ def test_npz_bombs(tmp_path, claimed):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2**24
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_damaged_archives_on_the_command_line(tmp_path, save):
+    """What `vnt data info` does with them: it must first tell a cloud from a file of windows."""
+    (tmp_path / "a.npz").write_bytes(npz(save))
+    assert_survives("vnt.cli.describe:describe", [tmp_path / "a.npz"], count=2000)
 
 
 def test_no_reader_needs_torch():

@@ -47,13 +47,22 @@ def test_tables(tmp_path):
     assert_survives("vnt.data.track_tables:read_tracks", [tmp_path / "a.csv", tmp_path / "b.tsv"])
 
 
+def test_texts_on_the_command_line(tmp_path):
+    """`vnt data info` must first tell tracks, poses and points apart."""
+    (tmp_path / "a.csv").write_text("track_id,t,x,y\n" + "".join(f"a,{t / 10},{t},0\n" for t in range(30)))
+    (tmp_path / "b.csv").write_text("x,y,z,timestamp\n" + "".join(f"{t},2,3,{t / 10}\n" for t in range(30)))
+    (tmp_path / "c.txt").write_text("".join(f"1 0 0 {t / 3} 0 1 0 -0.25 0 0 1 {t:e}\n" for t in range(30)))
+    assert_survives("vnt.cli.describe:describe", [tmp_path / name for name in ("a.csv", "b.csv", "c.txt")])
+
+
 def test_motion_sets(tmp_path):
     save(scenes(2), tmp_path / "a.safetensors")
     assert_survives("vnt.data.motion_set:load", [tmp_path / "a.safetensors"])
 
 
 @pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
-def test_ready_sets(tmp_path, write):
+@pytest.mark.parametrize("reader", ["vnt.data.motion_set:load", "vnt.cli.describe:describe"])
+def test_ready_sets(tmp_path, write, reader):
     M = 6
     write(
         tmp_path / "a.npz",
@@ -70,4 +79,4 @@ def test_ready_sets(tmp_path, write):
         dt=np.float32(0.1),
         window_start=np.arange(M),
     )
-    assert_survives("vnt.data.motion_set:load", [tmp_path / "a.npz"])
+    assert_survives(reader, [tmp_path / "a.npz"])

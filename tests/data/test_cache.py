@@ -118,3 +118,19 @@ def test_mapped_files_survive_their_removal(source, tmp_path):
     with warnings.catch_warnings():
         cached("set", {}, [source], build)
     assert torch.equal(first["x"], torch.arange(1000.0))
+
+
+def test_a_full_disk_is_a_warning(source, tmp_path):
+    """The system refuses to make files longer than a thousand bytes, as a full disk would."""
+    program = f"""
+import resource, warnings, pathlib, torch
+from vnt.data.cache import cached
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    found = cached("set", {{}}, [pathlib.Path({str(source)!r})], lambda: {{"x": torch.arange(1000.0)}})
+print(float(found["x"].sum()), len(said), "could not keep set" in str(said[0].message))
+"""
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert child.stdout == "499500.0 1 True\n", child.stderr
+    assert not list((tmp_path / "cache").iterdir())

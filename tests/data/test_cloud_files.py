@@ -31,7 +31,9 @@ from data.cloud_samples import (
     stl_ascii,
     stl_binary,
 )
+from vnt.data.cloud import Cloud
 from vnt.data.cloud_files import FORMATS, NUM_MESH_POINTS, read_cloud
+from vnt.data.cloud_files.arrays import write_npz_cloud
 from vnt.data.cloud_files.lzf import decompress
 
 
@@ -69,6 +71,7 @@ MESHES = {
     "ascii.stl": stl_ascii(),
     "two_solids.stl": stl_ascii(triangles=TRIANGLES[:3]) + stl_ascii(triangles=TRIANGLES[3:]),
     "binary.stl": stl_binary(),
+    "trailing.stl": stl_binary() + b"made by hand" * 9,
     **{f"triangles{o}.ply": ply(o, XYZ, CORNERS, TRIANGLES) for o in ("", "<", ">")},
     **{f"quads{o}.ply": ply(o, XYZ, CORNERS, QUADS) for o in ("", "<", ">")},
     **{f"mixed{o}.ply": ply(o, XYZ, CORNERS, MIXED) for o in ("", "<", ">")},
@@ -259,6 +262,37 @@ def test_npy(read):
     assert_array_equal(cloud.attributes["colour_1"], COLOURS[:, 1])
 
 
+def test_npz_columns_have_names(tmp_path):
+    arrays = {
+        "heat": INTENSITY[:, None],
+        "wave": COLOURS,
+        "Colors": COLOURS,
+        "flag": INTENSITY > 50,
+        "label": np.zeros(3),
+    }
+    np.savez(tmp_path / "a.npz", points=POINTS, cube=np.zeros((NUM_POINTS, 2, 2)), **arrays)
+    cloud = read_cloud(tmp_path / "a.npz")
+    assert list(cloud.attributes) == ["heat", "wave_0", "wave_1", "wave_2", "red", "green", "blue", "flag"]
+    assert_array_equal(cloud.attributes["heat"], INTENSITY)
+    assert_array_equal(cloud.attributes["wave_1"], COLOURS[:, 1])
+    assert_array_equal(cloud.attributes["blue"], COLOURS[:, 2])
+    np.savez(tmp_path / "b.npz", points=POINTS, colors=COLOURS, red=INTENSITY)
+    with pytest.raises(ValueError, match=r"b\.npz: 2 columns are called 'red'"):
+        read_cloud(tmp_path / "b.npz")
+
+
+def test_a_cloud_written_as_npz_comes_back(tmp_path):
+    attributes = {name: INTENSITY + i for i, name in enumerate(["file", "points", "normals", "speed[m/s]", "points_"])}
+    write_npz_cloud(Cloud(POINTS, NORMALS, attributes), tmp_path / "a.npz")
+    cloud = read_cloud(tmp_path / "a.npz")
+    assert_array_equal(cloud.points, POINTS)
+    assert_array_equal(cloud.normals, NORMALS)
+    assert list(cloud.attributes) == ["file", "points_", "normals_", "speed[m/s]", "points__"]
+    for i, values in enumerate(cloud.attributes.values()):
+        assert_array_equal(values, INTENSITY + i)
+    assert_array_equal(np.load(tmp_path / "a.npz")["points"], POINTS)  # NumPy reads it as well
+
+
 @pytest.mark.parametrize("key", ["points", "xyz", "pos", "arr_0"])
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_npz(tmp_path, key, save):
@@ -300,6 +334,98 @@ def test_kitti(read):
     assert_array_equal(cloud.attributes["intensity"], INTENSITY)
     with pytest.raises(ValueError, match="16 bytes"):
         read("000001.bin", sweep.tobytes()[:-1])
+
+
+def test_nuscenes(read):
+    sweep = np.hstack([POINTS, INTENSITY[:, None], np.arange(NUM_POINTS)[:, None]]).astype("<f4")
+    cloud = read("n015__LIDAR_TOP.pcd.bin", sweep.tobytes())
+    assert_array_equal(cloud.points, sweep[:, :3])
+    assert_array_equal(cloud.attributes["intensity"], INTENSITY)
+    assert_array_equal(cloud.attributes["ring"], np.arange(NUM_POINTS))
+    with pytest.raises(ValueError, match="nuScenes sweep: a point is 5 float32, 20 bytes"):
+        read("short.pcd.bin", sweep.tobytes()[:-4])
+
+
+UNKNOWN = np.where(np.arange(NUM_POINTS) == 3, np.nan, INTENSITY)
+KNOWN = np.where(np.arange(NUM_POINTS) == 3, 0, INTENSITY)
+
+
+@pytest.mark.parametrize("name", ["a.pcd", "b.pcd", "a.ply", "b.ply", "a.csv", "a.npy", "a.npz", "a.bin", "mesh.ply"])
+def test_what_is_not_known_of_a_point_is_zero(tmp_path, name):
+    """PCL writes NaN for a curvature, CloudCompare for a scalar field; coordinates must be numbers all the same."""
+    path, rows = tmp_path / name, np.hstack([POINTS, UNKNOWN[:, None]])
+    fields, properties = [*PCD_FIELDS[:3], ("curvature", "<f4")], [*XYZ, ("float", "f", "scalar_field")]
+    match name:
+        case "a.pcd" | "b.pcd":
+            path.write_bytes(pcd("ascii" if name == "a.pcd" else "binary", fields, rows.T))
+        case "a.ply" | "b.ply":
+            path.write_bytes(ply("" if name == "a.ply" else "<", properties, rows))
+        case "a.csv":
+            path.write_text("x,y,z,heat\n" + lines(rows, ","))
+        case "a.npy":
+            np.save(path, rows)
+        case "a.npz":
+            np.savez(path, points=POINTS, heat=UNKNOWN)
+        case "a.bin":
+            path.write_bytes(rows.astype("<f4").tobytes())
+        case "mesh.ply":
+            heat = np.full((8, 1), np.nan)
+            path.write_bytes(ply("<", properties, np.hstack([CORNERS, heat]), QUADS))
+            assert_array_equal(read_cloud(path).attributes["scalar_field"], np.zeros(1024))
+            return
+    (values,) = read_cloud(path).attributes.values()
+    assert_array_equal(values, KNOWN)
+
+
+def test_an_infinite_attribute_is_refused(read):
+    with pytest.raises(ValueError, match="not finite, the first is value of attribute 'heat' 1"):
+        read("a.csv", "x,y,z,heat\n1,2,3,4\n1,2,3,inf\n")
+
+
+def test_marks_and_comments_in_meshes(read):
+    """A byte order mark before the first line, and remarks after the numbers of any line."""
+    content = "\ufeff" + obj().decode().replace("\n", " # a remark\n")
+    assert_on_cube(read("remarks.obj", content))
+    assert_on_cube(read("remarks.off", "\ufeff" + off().decode().replace("\n", " # a remark\n")))
+
+
+def test_off_with_colours_or_normals(read):
+    coloured = off(np.hstack([POINTS, COLOURS]), [], start="COFF\n")
+    cloud = read("a.off", coloured)
+    assert_array_equal(cloud.points, POINTS)
+    assert_array_equal(np.stack([cloud.attributes[name] for name in ("red", "green", "blue")], 1), COLOURS)
+    opaque = off(np.hstack([POINTS, COLOURS, COLOURS[:, :1]]), [], start="COFF\n")
+    assert list(read("b.off", opaque).attributes) == ["red", "green", "blue", "alpha"]
+    assert_array_equal(read("c.off", off(np.hstack([POINTS, NORMALS]), [], start="NOFF\n")).normals, NORMALS)
+    mesh = read("d.off", off(np.hstack([CORNERS, CORNERS]), start="COFF\n"))
+    assert_allclose(mesh.attributes["green"], mesh.points[:, 1], atol=1e-6)
+    plain = read("e.off", off(np.hstack([POINTS, COLOURS, NORMALS]), [], start="CNOFF\n"))
+    assert not plain.attributes
+    assert plain.normals is None
+
+
+def test_tables_as_spreadsheets_write_them(read):
+    quoted = '"x","y","z","heat"\r\n' + "".join(f'"{x}","{y}","{z}","7"\r\n' for x, y, z in POINTS)
+    cloud = read("quoted.csv", quoted)
+    assert_array_equal(cloud.points, POINTS)
+    assert_array_equal(cloud.attributes["heat"], np.full(NUM_POINTS, 7))
+    for separator in (",", ";"):
+        for header in ("", f"x{separator}y{separator}z{separator}\n", f"x{separator}y{separator}z\n"):
+            rows = "".join(separator.join(map(str, row)) + f"{separator}\n" for row in POINTS)
+            cloud = read("trailing.csv", header + rows)
+            assert_array_equal(cloud.points, POINTS)
+            assert not cloud.attributes
+    with pytest.raises(ValueError, match="number of columns changed from 3 to 4"):
+        read("partly.csv", "x,y,z,\n1,2,3,\n1,2,3,4\n")
+
+
+def test_tabs_keep_names_with_blanks_together(read):
+    content = "x\ty\tz\tmy heat\n" + lines(np.hstack([POINTS, INTENSITY[:, None]]), "\t")
+    assert_array_equal(read("a.txt", content).attributes["my heat"], INTENSITY)
+    assert_array_equal(read("b.txt", "# " + content).attributes["my heat"], INTENSITY)
+    assert_array_equal(read("c.txt", "x y z\t\n" + lines(POINTS)).points, POINTS)
+    assert_array_equal(read("d.txt", content.replace("my heat", "heat, J")).attributes["heat, J"], INTENSITY)
+    assert_array_equal(read("e.txt", "x\ty\tz\n" + lines(POINTS)).points, POINTS)
 
 
 def test_a_subset_of_a_cloud(read):

@@ -43,3 +43,9 @@ def test_what_does_not_fit_together_is_refused(change, message):
 
     with pytest.raises(ValueError, match=message):
         replace(make_set(), **change)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.1, 2.0, float("nan")])
+def test_a_share_lies_between_none_and_all(fraction):
+    with pytest.raises(ValueError, match="fraction must be between 0 and 1, got"):
+        carve_validation(torch.arange(10) % 2, fraction=fraction)

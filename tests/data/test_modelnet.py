@@ -80,10 +80,63 @@ def test_mesh_form(tmp_path):
     write_meshes(tmp_path / "ModelNet40")
     test = load_modelnet("test", folder=tmp_path, num_points=100)
     assert test.points.shape == (8, 100, 3)
-    size = test.points.amax((1, 2))
-    assert (size[2:] > 1.5).all()
-    assert (test.points.sum(-1) <= size[:, None] * 1.2).all()
     assert torch.allclose(test.vectors.norm(dim=-1), torch.ones(8, 100, 1))
+    # The meshes have sizes from 1 to 4 and a corner at the origin; the clouds are in the unit sphere, as the text form.
+    assert torch.allclose(test.points.norm(dim=-1).amax(1), torch.ones(8))
+    assert test.points.mean(1).abs().max() < 1e-6
+
+
+def test_every_mesh_is_sampled_with_its_own_seed(tmp_path):
+    """All meshes are tetrahedra: drawn with one seed, their clouds would be the same points."""
+    write_meshes(tmp_path / "ModelNet40")
+    points = load_modelnet("train+val", folder=tmp_path, num_points=50).points
+    assert torch.cdist(points.flatten(1), points.flatten(1)).fill_diagonal_(9).min() > 0.5
+
+
+def test_folders_beside_those_of_the_classes_are_no_classes(tmp_path):
+    write_text(tmp_path / "modelnet40_normal_resampled")
+    write_meshes(tmp_path / "meshes" / "ModelNet40")
+    for folder in (tmp_path / "modelnet40_normal_resampled", tmp_path / "meshes" / "ModelNet40"):
+        (folder / "aaa_backup").mkdir()
+    for folder in (tmp_path, tmp_path / "meshes"):
+        test = load_modelnet("test", folder=folder, num_points=30)
+        assert test.class_names == tuple(CLASSES)
+        assert test.labels.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    (tmp_path / "modelnet40_normal_resampled" / "modelnet40_shape_names.txt").unlink()
+    assert load_modelnet("test", folder=tmp_path, num_points=30).class_names == tuple(CLASSES)
+
+
+def test_normals_that_some_files_lack_are_left_out(tmp_path):
+    write_hdf5(tmp_path / "modelnet40_ply_hdf5_2048")
+    with h5py.File(tmp_path / "modelnet40_ply_hdf5_2048" / "ply_data_train1.h5", "a") as file:
+        del file["normal"]
+    clouds = load_modelnet("train+val", folder=tmp_path, num_points=20)
+    assert len(clouds) == 32
+    assert clouds.vectors is None
+
+
+def test_hdf5_files_of_different_length_are_cut_alike(tmp_path):
+    folder = tmp_path / "modelnet40_ply_hdf5_2048"
+    write_hdf5(folder)
+    with h5py.File(folder / "ply_data_train1.h5", "w") as file:
+        file["data"], file["label"] = clouds(4, 50), np.arange(4)
+    assert load_modelnet("train+val", folder=tmp_path, num_points=20).points.shape == (20, 20, 3)
+
+
+def test_hdf5_files_must_say_which_side_they_are_on(tmp_path):
+    folder = tmp_path / "modelnet40_ply_hdf5_2048"
+    write_hdf5(folder)
+    for number, path in enumerate(sorted(folder.glob("*.h5"))):
+        path.rename(folder / f"part{number}.h5")
+    with pytest.raises(ValueError, match=r"part0\.h5: expected a file name with either 'train' or 'test'"):
+        load_modelnet("test", folder=tmp_path, num_points=20)
+
+
+def test_a_folder_without_shapes_is_named(tmp_path):
+    (tmp_path / "ModelNet40" / "chair" / "other").mkdir(parents=True)
+    (tmp_path / "ModelNet40" / "chair" / "other" / "a.off").write_text("OFF")
+    with pytest.raises(ValueError, match=r"ModelNet40: no shape of ModelNet40 in it"):
+        load_modelnet("test", folder=tmp_path)
 
 
 def test_ten_classes(tmp_path):
@@ -135,6 +188,12 @@ def test_damaged_packed_files(tmp_path):
 def test_damaged_hdf5_files(tmp_path):
     write_hdf5(tmp_path / "h", per_class=1, num_points=4)
     assert_survives("sets_on_disk:read_modelnet_hdf5", [tmp_path / "h" / "ply_data_train0.h5"])
+
+
+def test_damaged_hdf5_sets(tmp_path):
+    """Beyond the arrays: labels without a name, clouds of another shape, coordinates that are not finite."""
+    write_hdf5(tmp_path / "h", per_class=1, num_points=4)
+    assert_survives("sets_on_disk:read_modelnet_folder", [tmp_path / "h" / "ply_data_train0.h5"])
 
 
 def test_an_hdf5_bomb_is_refused(tmp_path):

@@ -242,3 +242,25 @@ def test_an_npz_of_something_else_is_refused(tmp_path):
     np.savez(tmp_path / "other.npz", past=np.zeros((2, 3, 3)))
     with pytest.raises(ValueError, match=r"other\.npz: not a ready motion set: it has no future, past_speed"):
         load(tmp_path / "other.npz")
+
+
+def test_strides_count_from_where_a_track_is_seen():
+    """Seen from step 3 to 12 and from 17 to 29: ten steps are enough for one window of ten, thirteen for two."""
+    scene = recording(1, 30)
+    scene.valid[0, [0, 1, 2, 13, 14, 15, 16]] = False
+    starts = cut_windows(scene, past=4, future=6, stride=3).attributes[:, 0, 0]
+    np.testing.assert_array_equal(starts, [3, 17, 20])
+
+
+def test_what_is_seen_just_long_enough_does_not_vanish():
+    for first in range(20):
+        scene = recording(1, 30)
+        scene.valid[0] = False
+        scene.valid[0, first : first + 10] = True
+        assert len(cut_windows(scene, past=4, future=6, stride=10)) == 1
+
+
+def test_types_are_chosen_whatever_their_case():
+    windows = cut_windows(recording(4, 10), past=4, future=6)
+    assert len(select(windows, types=["Vehicle", "CYCLIST"])) == 3
+    assert len(select(windows, types="Pedestrian")) == 1

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import torch
 
+from data.fuzzing import assert_survives
 from data.sets_on_disk import clouds
 from vnt.data.scanobjectnn import FILES, load_scanobjectnn
 
@@ -39,3 +40,30 @@ def test_messages(folder, tmp_path_factory):
         file["data"], file["label"] = np.full((3, 4, 3), np.nan), np.zeros(3)
     with pytest.raises(ValueError, match=r"test_objectdataset.h5: coordinates must be finite"):
         load_scanobjectnn("test", variant="obj_bg", folder=folder)
+
+
+def test_damaged_files(folder):
+    sample = folder / "small.h5"
+    with h5py.File(sample, "w") as file:
+        file["data"], file["label"] = clouds(3, 4), np.arange(3)
+    assert_survives("sets_on_disk:read_scanobjectnn", [sample])
+
+
+def test_the_set_s_own_folder_may_be_named(folder):
+    expected = load_scanobjectnn("test", folder=folder).points
+    assert torch.equal(load_scanobjectnn("test", folder=folder / "h5_files").points, expected)
+    renamed = (folder / "h5_files").rename(folder / "scans")
+    assert torch.equal(load_scanobjectnn("test", folder=renamed).points, expected)
+    (folder / "ScanObjectNN").mkdir()
+    renamed.rename(folder / "ScanObjectNN" / "h5_files")
+    for place in (folder, folder / "ScanObjectNN", folder / "ScanObjectNN" / "h5_files"):
+        assert torch.equal(load_scanobjectnn("test", folder=place).points, expected)
+
+
+def test_a_missing_variant_says_where_to_get_it(folder):
+    (folder / "h5_files" / FILES["pb_t50_rs"].format(side="test")).unlink()
+    with pytest.raises(
+        FileNotFoundError, match=r"scale75\.h5: no such file, which the variant 'pb_t50_rs'.*on request"
+    ):
+        load_scanobjectnn("test", folder=folder)
+    assert len(load_scanobjectnn("test", variant="obj_bg", folder=folder)) == 30

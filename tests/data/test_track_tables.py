@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from vnt.data.track_tables import read_tracks
+from vnt.data.track_tables import is_track_table, read_tracks
 
 
 def write(tmp_path, text, name="mine.csv"):
@@ -76,7 +76,8 @@ def test_unix_times_rounded_to_milliseconds_stay_on_the_clock(tmp_path):
         ("track_id,t,x\na,0,0\n", "no column y in the header"),
         ("1,0,0,0\n1,1,0,0\n", "there twice"),
         ("track_id,t,time,x,y\na,0,0,0,0\n", "column 3 of the header is 'time': empty, or there twice"),
-        ("track_id,t,x,y,\na,0,0,0,0\n", "column 5 of the header is '': empty"),
+        ("track_id,t,x,y,\na,0,0,0,\na,1,0,0,0\n", "line 3 has 5 columns, the header 4"),
+        ("track_id,t,,x,y\na,0,0,0,0\n", "column 3 of the header is '': empty"),
         ("track_id,t,x,y\n", "no lines after its header"),
         ("track_id,t,x,y\na,0,0,0\na,1,0\n", "line 3 has 3 columns, the header 4"),
         ("track_id,t,x,y\na,0,0,0\n\na,1,zero,0\n", "line 4: column 'x' is not a finite number: 'zero'"),
@@ -85,7 +86,10 @@ def test_unix_times_rounded_to_milliseconds_stay_on_the_clock(tmp_path):
             "track_id,t,x,y\nb,1,0,0\nthe car,1.5,0,0\nb,2,0,0\nthe car,1.5,1,0\n",
             "track 'the car' has two lines at time 1.5",
         ),
-        ("track_id,t,x,y\na,0,0,0\na,0.1,0,0\na,0.2,0,0\na,1e12,0,0\n", "1 tracks of 1e\\+13 steps would take"),
+        (
+            "track_id,t,x,y\na,0,0,0\na,0.1,0,0\na,0.2,0,0\na,1e12,0,0\n",
+            "1 tracks of 1e\\+13 steps would take .*: split the file",
+        ),
         ("track_id,t,x,y\na,-1e308,0,0\na,1e308,0,0\n", "steps would take"),
         ("track_id,t,x,y\na,0,0,0\nb,1,0,0\n", "no track was seen twice"),
         ("track_id,t,x,y,speed\na,0,0,0,1e300\na,1,0,0,0\n", "not finite"),
@@ -104,3 +108,58 @@ def test_rate_and_gap_must_be_positive(tmp_path, name):
     for value in (0, -1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=f"{name} must be positive"):
             read_tracks(path, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("track_id,t,x,y", True),
+        ("id,time,x,y,z", True),
+        ("track;t;x;y;z", True),
+        ("Track\tTimestamp\tX\tY", True),
+        ('"track_id", "t", "x", "y", "my speed"', True),
+        ("x,y,z,intensity,timestamp", False),
+        ("id,x,y,z", False),
+        ("x y z", False),
+        ("1 0 0 0 0 1 0 0 0 0 1 0", False),
+        ("", False),
+        ('"' * 3 + "\x00", False),
+    ],
+)
+def test_a_table_of_tracks_is_known_by_its_header(tmp_path, header, expected):
+    assert is_track_table(write(tmp_path, header + "\n")) is expected
+    assert is_track_table(write(tmp_path, header)) is expected
+
+
+def test_quoted_names_with_blanks_after_the_delimiter(tmp_path):
+    recording = read_tracks(
+        write(tmp_path, '"track_id", "t", "x", "y", "my speed"\n"a", "0", "1", "2", "3"\na,1,1,2,3\n')
+    )
+    assert recording.attribute_names == ("my speed",)
+    assert recording.valid.all()
+
+
+def test_lines_may_end_with_a_delimiter(tmp_path):
+    recording = read_tracks(write(tmp_path, "track_id,t,x,y,\na,0,1,2,\na,1,3,4,\n"))
+    np.testing.assert_array_equal(recording.positions, [[[1, 2, 0], [3, 4, 0]]])
+    assert recording.attribute_names == ()
+
+
+def sparse_table(tmp_path, num_tracks, first_name="car"):
+    """Tracks of twenty sightings, one after another at 10 Hz: honest, and nearly empty as a table of all steps."""
+    rows = [f"{first_name} {i},{(i * 70 + k) / 10:.1f},{k}.123,{i}.456\n" for i in range(num_tracks) for k in range(20)]
+    return write(tmp_path, "track_id,t,x,y\n" + "".join(rows))
+
+
+def test_long_sparse_tables_are_read(tmp_path):
+    path = sparse_table(tmp_path, 500)
+    recording = read_tracks(path)
+    assert (recording.num_tracks, recording.num_steps) == (500, 499 * 70 + 20)
+    assert recording.valid.sum() == 500 * 20
+
+
+def test_small_files_do_not_become_large_tables(tmp_path):
+    text = "track_id,t,x,y\na,0,0,0\na,0.1,0,0\nb,0.2,0,0\nb,0.3,0,0\nb,1000000,0,0\n"
+    with pytest.raises(ValueError, match=r"would take 500,00.* split the file by time, or ask for a lower rate"):
+        read_tracks(write(tmp_path, text))
+    assert read_tracks(write(tmp_path, text), rate=1).num_steps == 1_000_001

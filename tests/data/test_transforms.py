@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -10,6 +12,8 @@ from vnt.data.transforms import (
     RandomSample,
     RandomScale,
     RandomShift,
+    UnitSphere,
+    _argsort,
     farthest_points,
 )
 
@@ -165,5 +169,46 @@ def test_messages():
         RandomRotation("so3")
     with pytest.raises(ValueError, match="up must be 'x', 'y' or 'z', got 'up'"):
         RandomRotation("z", up="up")
-    with pytest.raises(ValueError, match="per_axis=False"):
-        RandomScale()(batch(vectors=True), generator())
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_unit_sphere(masked):
+    x = batch(masked=masked, vectors=True)
+    x = replace(x, points=x.points * torch.rand(6, 1, 1).add(0.1) * 50 + torch.randn(6, 1, 3) * 100)
+    done = UnitSphere()(x, generator())
+    assert torch.equal(done.vectors, x.vectors)
+    for row in range(6):
+        exists = torch.ones(20, dtype=torch.bool) if x.mask is None else x.mask[row]
+        points, before = done.points[row, exists], x.points[row, exists]
+        assert points.mean(0).abs().max() < 1e-5
+        if len(points) > 1:
+            assert points.norm(dim=-1).max() == pytest.approx(1, abs=1e-5)
+            assert torch.allclose(
+                torch.pdist(points), torch.pdist(before) / (before - before.mean(0)).norm(dim=-1).max(), atol=1e-4
+            )
+
+
+def test_a_cloud_in_one_place_has_no_unit_sphere():
+    one = CloudBatch(points=torch.full((2, 5, 3), 7.0))
+    assert torch.equal(UnitSphere()(one, generator()).points, torch.zeros(2, 5, 3))
+
+
+def test_normals_stay_normal_when_axes_are_scaled():
+    """Two edges of each face and its normal: after scaling, the normal is still at right angles to both."""
+    edges = torch.randn(50, 2, 3)
+    normal = torch.linalg.cross(edges[:, 0], edges[:, 1])
+    normal = 3 * normal / normal.norm(dim=-1, keepdim=True)
+    x = CloudBatch(points=edges, vectors=torch.stack([normal, torch.zeros(50, 3)], 1)[:, :, None])
+    scaled = RandomScale(0.2, 5.0)(x, generator())
+    cosine = (scaled.points * scaled.vectors[:, :1, 0]).sum(-1) / scaled.points.norm(dim=-1)
+    assert cosine.abs().max() < 1e-4
+    assert torch.allclose(scaled.vectors[:, 0, 0].norm(dim=-1), torch.full((50,), 3.0))
+    assert torch.equal(scaled.vectors[:, 1, 0], torch.zeros(50, 3))
+    assert (scaled.vectors[:, 0, 0] - normal).norm(dim=-1).mean() > 0.5
+    assert torch.equal(RandomScale(per_axis=False)(x, generator()).vectors, x.vectors)
+
+
+def test_only_the_cpu_sorts_with_numpy():
+    """Any other device has its own sort, and no NumPy; "meta" stands for it."""
+    assert _argsort(torch.rand(2, 3, device="meta")).shape == (2, 3)
+    assert _argsort(torch.tensor([[3.0, 1.0, 2.0]])).tolist() == [[1, 2, 0]]

@@ -46,7 +46,7 @@ def test_the_same_seed_gives_the_same_weights(tmp_path):
 
 @pytest.mark.parametrize("steps", [1, 4, 5, 7, 12, 14])
 def test_resumed_runs_end_with_the_same_bits(tmp_path, steps):
-    """Interrupted after any step, in the middle of an epoch or at its end: dropout, augmentation, EMA and optimizer go on."""
+    """Interrupted after any step, also the last of an epoch: dropout, augmentation, EMA and optimizer go on."""
     whole = train(config(), tmp_path / "whole", data=clouds())
 
     class Stop(Exception):
@@ -85,7 +85,9 @@ def test_ctrl_c_saves_and_says_so(tmp_path):
     assert not stopped.finished
     assert (tmp_path / "run" / "checkpoints" / "state-00000003.json").exists()
     whole = train(config(), tmp_path / "whole", data=clouds())
-    assert torch.equal(weights(train(config(), tmp_path / "run", data=clouds(), resume=True).model), weights(whole.model))
+    assert torch.equal(
+        weights(train(config(), tmp_path / "run", data=clouds(), resume=True).model), weights(whole.model)
+    )
 
 
 def test_own_model_and_own_loss(tmp_path):
@@ -106,6 +108,8 @@ def test_own_model_and_own_loss(tmp_path):
     trained = train(config(), tmp_path / "run", data=clouds(), model=Mine(), loss=loss)
     assert trained.finished
     assert set(seen) == {8}
+    with pytest.raises(ValueError, match="trained with a model of your own, Mine"):
+        vnt.load(tmp_path / "run")
 
 
 @pytest.mark.parametrize("kind", KINDS)

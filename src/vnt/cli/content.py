@@ -1,17 +1,18 @@
 """What a word on the command line means: a data set, a cloud, recordings, or a file of windows."""
 
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 from vnt.data.cloud import Cloud
 from vnt.data.cloud_files import FORMATS, read_cloud
 from vnt.data.cloud_set import CloudSet, Split
-from vnt.data.convert import find_files, recordings_in
+from vnt.data.conversion import kind_of, recordings_in
 from vnt.data.motion_set import MotionSet, load
 from vnt.data.recording import Recording
 from vnt.data.sets import SETS, load_set
+from vnt.files import blame
 from vnt.spelling import suggest
 
 
@@ -22,7 +23,9 @@ class Content:
     form: str
     value: CloudSet | MotionSet | Cloud | Recording
     more: int = 0
-    """Further recordings in the same place."""
+    """Further recordings in the same file."""
+    files: tuple[Path, ...] = ()
+    """Of a folder: all files of the kind; ``value`` is what the first of them holds."""
 
 
 def open_content(word: str, data: Path | None = None, *, split: Split = "train", seed: int = 0) -> Content:
@@ -33,36 +36,54 @@ def open_content(word: str, data: Path | None = None, *, split: Split = "train",
     if not path.exists() and not path.suffix:
         raise ValueError(f"{word}: no such file, and no data set of that name; {suggest(word, SETS)}")
     if path.is_dir():
-        return _recordings(chain.from_iterable(map(recordings_in, find_files(path))), "folder of recordings")
-    suffix = path.suffix.lower()
-    if suffix == ".safetensors" or (suffix == ".npz" and _has_windows(path)):
+        return _folder(path, seed)
+    if _is_motion_set(path):
         return Content("motion set", load(path))
-    if ".tfrecord" in path.name:
-        return _recordings(recordings_in(path), "Waymo scenarios")
-    if suffix == ".parquet":
-        return _recordings(recordings_in(path), "Argoverse 2 scenario")
-    if suffix in (".csv", ".tsv", ".txt") and path.is_file():
-        first = _first_line(path)
-        if any(name in first for name in ("track_id", "track,", "timestamp")):
-            return _recordings(recordings_in(path), "table of tracks")
-        if suffix == ".txt" and len(first.split()) == 12:
-            return _recordings(recordings_in(path), "KITTI poses")
+    kind = kind_of(path)
+    if kind is not None:
+        first, rest = _first(path)
+        return Content(kind, first, more=sum(1 for _ in rest))
+    suffix = path.suffix.lower()
     return Content(FORMATS.get(suffix, suffix), read_cloud(path, seed=seed))
 
 
-def _recordings(recordings: Iterator[Recording], form: str) -> Content:
+def _folder(folder: Path, seed: int) -> Content:
+    """The first of the recordings below a folder, or else of the clouds: no more of a large set is read than that."""
+    below = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    recordings = tuple(path for path in below if kind_of(path))
+    if recordings:
+        return Content("folder of recordings", _first(recordings[0])[0], files=recordings)
+    clouds = tuple(path for path in below if path.suffix.lower() in FORMATS)
+    if not clouds:
+        raise ValueError(f"{folder}: neither recordings nor clouds in this folder; known are {', '.join(FORMATS)}")
+    return Content("folder of clouds", read_cloud(clouds[0], seed=seed), files=clouds)
+
+
+def _first(path: Path) -> tuple[Recording, Iterator[Recording]]:
+    recordings = recordings_in(path)
     first = next(recordings, None)
     if first is None:
-        raise ValueError(f"{form}: no recording in it")
-    return Content(form, first, more=sum(1 for _ in recordings))
+        raise ValueError(f"{path}: no recording in it")
+    return first, recordings
+
+
+def _is_motion_set(path: Path) -> bool:
+    """By the suffix, or by what is inside: a ready-made set is an .npz, and `vnt data convert` takes any name."""
+    suffix = path.suffix.lower()
+    if suffix == ".safetensors" or not path.is_file():
+        return suffix == ".safetensors"
+    if suffix == ".npz":
+        return _has_windows(path)
+    if suffix in FORMATS or kind_of(path) is not None:
+        return False
+    with open(path, "rb") as file:
+        start = file.read(9)
+    return start[8:] == b"{" or (start[:2] == b"PK" and _has_windows(path))
 
 
 def _has_windows(path: Path) -> bool:
-    import zipfile
-
-    return zipfile.is_zipfile(path) and {"past.npy", "future.npy"} <= set(zipfile.ZipFile(path).namelist())
-
-
-def _first_line(path: Path) -> str:
-    with open(path, errors="replace") as file:
-        return file.readline(4096).lower()
+    if not zipfile.is_zipfile(path):
+        return False
+    with blame(path), zipfile.ZipFile(path) as archive:
+        names = set(archive.namelist())
+    return {"past.npy", "future.npy"} <= names and "points.npy" not in names

@@ -1,6 +1,7 @@
 """``vnt data list | info | convert | preview``."""
 
 import json
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +9,11 @@ from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from tyro.conf import Positional
+
+PICTURES = (".png", ".jpg", ".jpeg", ".pdf", ".svg")
 
 
 @dataclass
@@ -28,10 +32,10 @@ class List:
         for name, known in SETS.items():
             path = known.path(self.data)
             place = path.name if path else "not here" if known.files else "built in"
-            table.add_row(name, known.kind, known.about, place, style=None if path or not known.files else "dim")
-        console = Console()
-        console.print(table)
-        console.print(f"\nlooked in {data_folder(self.data).absolute()}; VNT_DATA or --data name another folder")
+            style = None if path or not known.files else "dim"
+            table.add_row(name, known.kind, known.about, escape(place), style=style)
+        Console().print(table)
+        _say(f"\nlooked in {data_folder(self.data).absolute()}; VNT_DATA or --data name another folder")
 
 
 @dataclass
@@ -55,7 +59,7 @@ class Info:
             return
         table = Table(box=None, show_header=False, pad_edge=False)
         for name, value in facts.items():
-            table.add_row(f"[bold]{name}", _in_words(value))
+            table.add_row(f"[bold]{escape(name)}", escape(_in_words(value)))
         Console(highlight=False).print(table)
 
 
@@ -94,29 +98,32 @@ class Convert:
 
     def run(self) -> None:
         """Convert with a progress bar."""
-        if self.output.suffix == ".npz":
+        if self.output.suffix.lower() == ".npz":
             self._cloud()
         else:
             self._motion()
 
     def _cloud(self) -> None:
-        import numpy as np
-
         from vnt.data.cloud_files import read_cloud
+        from vnt.data.cloud_files.arrays import write_npz_cloud
+        from vnt.data.conversion import kind_of
         from vnt.files import atomic_write
 
         if len(self.sources) != 1:
             raise ValueError(f"one cloud makes one .npz, got {len(self.sources)} sources")
+        if kind := kind_of(self.sources[0]):
+            raise ValueError(
+                f"{self.sources[0]}: {kind}, and {self.output} would be a cloud: windows are written to .safetensors"
+            )
         cloud = read_cloud(self.sources[0], num_points=self.num_points)
-        normals = {} if cloud.normals is None else {"normals": cloud.normals}
-        with atomic_write(self.output) as path, open(path, "wb") as file:
-            np.savez_compressed(file, points=cloud.points, **normals, **cloud.attributes)  # type: ignore[bad-argument-type]
-        Console().print(f"{self.output}: {len(cloud):,} points")
+        with atomic_write(self.output) as path:
+            write_npz_cloud(cloud, path)
+        _say(f"{self.output}: {len(cloud):,} points")
 
     def _motion(self) -> None:
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-        from vnt.data.convert import convert, find_files
+        from vnt.data.conversion import convert, find_files
 
         columns = (BarColumn(), DownloadColumn(), TextColumn("{task.fields[windows]:,} windows"), TimeRemainingColumn())
         files = find_files(list(self.sources))  # what is not there is told of before there is a bar
@@ -138,7 +145,7 @@ class Convert:
             )
         scenarios = len(set(windows.scenario.tolist()))
         tests = int(windows.is_test.sum())
-        Console().print(
+        _say(
             f"{self.output}: {len(windows):,} windows of {scenarios:,} scenarios, {tests:,} of them test, "
             f"{self.output.stat().st_size / 2**20:.1f} MiB"
         )
@@ -146,12 +153,12 @@ class Convert:
 
 @dataclass
 class Preview:
-    """Draw a cloud, a recording, or examples of a data set as a PNG."""
+    """Draw a cloud, a recording, or examples of a data set or of a folder of clouds."""
 
     path: Positional[str]
-    """A cloud, recording, motion set, or the name of a data set."""
+    """A cloud, recording, motion set, folder of them, or the name of a data set."""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("preview.png")
-    """The picture to write."""
+    """The picture to write: .png, .jpg, .pdf or .svg."""
     data: Path | None = None
     """Folder that holds the sets (else VNT_DATA, else ./data)."""
     split: Literal["train", "val", "test", "train+val"] = "train"
@@ -166,10 +173,15 @@ class Preview:
         from vnt.cli.preview import picture
         from vnt.files import atomic_write
 
+        if self.output.is_dir():
+            raise ValueError(f"{self.output}: a folder, expected the name of a picture such as preview.png")
+        suffix = self.output.suffix.lower() or ".png"
+        if suffix not in PICTURES:
+            raise ValueError(f"{self.output}: cannot draw {suffix!r}, expected one of {', '.join(PICTURES)}")
         figure = picture(self.path, self.data, split=self.split, color=self.color, seed=self.seed)
         with atomic_write(self.output) as path:
-            figure.savefig(path, format="png", dpi=130, facecolor="white")
-        Console().print(f"wrote {self.output}")
+            figure.savefig(path, format=suffix[1:], dpi=130, facecolor="white")
+        _say(f"wrote {self.output}")
 
 
 Command = (
@@ -186,13 +198,28 @@ def run(arguments: list[str]) -> None:
     tyro.cli(Command, args=arguments, prog="vnt data", description=about).run()
 
 
+def _say(text: str) -> None:
+    """A line as it is: file names may have brackets, which are no markup, and must not be broken."""
+    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
 def _in_words(value: object) -> str:
     """A fact as people write it: names and numbers, not brackets."""
     if isinstance(value, dict):
         return ", ".join(f"{name} {_in_words(item)}" for name, item in value.items()) or "none"
     if isinstance(value, list):
-        numbers = len(value) == 2 and all(isinstance(item, float) for item in value)
-        return " to ".join(map(str, value)) if numbers else ", ".join(map(_in_words, value)) or "none"
+        if len(value) == 2 and all(isinstance(item, float) for item in value):
+            return _range(*value)
+        return ", ".join(map(_in_words, value)) or "none"
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "none"}[value]
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _range(low: float, high: float) -> str:
+    """Two bounds with six digits of what is between them: a scan of ten metres may lie millions from the origin."""
+    extent = high - low
+    if not 0 < extent < math.inf:
+        return f"{low:.9g} to {high:.9g}"
+    decimals = 5 - math.floor(math.log10(extent))
+    return f"{round(low, decimals)} to {round(high, decimals)}"

@@ -158,11 +158,15 @@ def _turned_clouds(models: dict[str, Trained], test: CloudBatch, found: dict[str
     labels = [] if batch.labels is None else batch.labels.tolist() * 2
     titles = [
         f"{names[label]}{', turned' if number >= EXAMPLES else ''}\n"
-        + "\n".join(f"{name}: {names[said[name][number]]}" for name in models)
+        + "\n".join(f"{name}: {names[said[name][number]]} {_mark(said[name][number] == label)}" for name in models)
         for number, label in enumerate(labels)
     ]
     about = "Above: test clouds as they stand. Below: the same, turned at random. What each model says is above each."
     return draw_clouds(list(both.numpy()), titles), about
+
+
+def _mark(right: bool) -> str:
+    return "✓" if right else "✗"
 
 
 def _turned_tracks(models: dict[str, Trained], test: MotionBatch) -> tuple:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from vnt.cli.content import open_content
+from vnt.cli.content import Content, open_content
 from vnt.data.cloud import Cloud
+from vnt.data.cloud_files import FORMATS
 from vnt.data.cloud_set import CloudSet
 from vnt.data.motion_set import MotionSet
 from vnt.data.recording import Recording
@@ -17,14 +18,14 @@ SPLITS = ("train", "val", "test")
 
 
 def describe(word: str, data: Path | None = None) -> dict[str, Any]:
-    """Facts about a file, folder or data set, by name, ready for JSON."""
+    """Facts about a file, folder or data set, by name, ready for JSON, with every digit that there is."""
     content = open_content(word, data)
-    facts: dict[str, Any] = {"path" if Path(word).exists() else "name": word, "form": content.form}
+    facts: dict[str, Any] = {"path" if Path(word).exists() else "name": str(word), "form": content.form}
     match content.value:
         case Cloud():
-            return facts | _cloud(content.value)
+            return facts | _files(content) | _cloud(content.value)
         case Recording():
-            facts |= _recording(content.value)
+            facts |= _files(content) | _recording(content.value)
             return facts | ({"further recordings": content.more} if content.more else {})
         case CloudSet():
             sizes = {split: len(open_content(word, data, split=split).value) for split in SPLITS}  # type: ignore[bad-argument-type]
@@ -38,19 +39,33 @@ def describe(word: str, data: Path | None = None) -> dict[str, Any]:
             return facts | _motion_set(content.value) | {"windows": sizes}
 
 
+def _files(content: Content) -> dict[str, Any]:
+    """Of a folder: which file is described, and what else there is."""
+    if not content.files:
+        return {}
+    first = {"described": str(content.files[0])}
+    if isinstance(content.value, Cloud):
+        return {"files": dict(Counter(FORMATS[path.suffix.lower()] for path in content.files).most_common())} | first
+    return first | {"further files": len(content.files) - 1}
+
+
 def _cloud(cloud: Cloud) -> dict[str, Any]:
-    low, high = cloud.points.min(0), cloud.points.max(0)
     return {
         "points": len(cloud),
-        "bounds": {axis: [_round(a), _round(b)] for axis, a, b in zip("xyz", low, high, strict=True)},
+        "bounds": _bounds(cloud.points),
         "normals": cloud.normals is not None,
-        "attributes": {name: [_round(x.min()), _round(x.max())] for name, x in cloud.attributes.items()},
+        "attributes": {name: [float(x.min()), float(x.max())] for name, x in cloud.attributes.items()},
     }
 
 
+def _bounds(points: np.ndarray) -> dict[str, list[float]]:
+    """Least and largest coordinate by axis; none where there are no points."""
+    if not len(points):
+        return {}
+    return {axis: [float(x.min()), float(x.max())] for axis, x in zip("xyz", points.T, strict=True)}
+
+
 def _recording(recording: Recording) -> dict[str, Any]:
-    seen = recording.positions[recording.valid]
-    bounds = {axis: [_round(a), _round(b)] for axis, a, b in zip("xyz", seen.min(0), seen.max(0), strict=True)}
     return {
         "scenario": recording.name,
         "tracks": dict(Counter(recording.types).most_common()),
@@ -60,7 +75,7 @@ def _recording(recording: Recording) -> dict[str, Any]:
         "to predict": [id for id, wanted in zip(recording.track_ids, recording.to_predict, strict=True) if wanted],
         "own car": [id for id, own in zip(recording.track_ids, recording.own, strict=True) if own],
         "attributes": list(recording.attribute_names),
-        "bounds": bounds,
+        "bounds": _bounds(recording.positions[recording.valid]),
     }
 
 
@@ -85,8 +100,3 @@ def _motion_set(windows: MotionSet) -> dict[str, Any]:
         "moving": int(windows.moving.sum()),
         "attributes": list(windows.attribute_names),
     }
-
-
-def _round(x: float) -> float:
-    """Six digits are enough to read."""
-    return float(f"{float(x):.6g}")

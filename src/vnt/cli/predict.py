@@ -75,7 +75,7 @@ def _clouds(options: Options, model: Any, about: dict[str, Any]) -> list[dict[st
 
 
 def _tracks(options: Options, model: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
-    from vnt.data.convert import find_files, recordings_in
+    from vnt.data.conversion import find_files, recordings_in
     from vnt.evaluation.predict import predict_tracks
 
     rate, rows = 1 / about["dt"], []

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from vnt.cli.content import open_content
 from vnt.data.cloud import Cloud
+from vnt.data.cloud_files import read_cloud
 from vnt.data.cloud_set import CloudSet, Split
 from vnt.data.motion_set import MotionSet
 from vnt.data.recording import Recording
@@ -15,6 +16,7 @@ from vnt.view.pictures import draw_clouds, draw_scene, draw_tracks
 
 MOST_DOTS = 20_000
 TRACKS = 8
+CLOUDS = 12
 
 
 def picture(
@@ -22,9 +24,13 @@ def picture(
 ) -> Figure:
     """A picture of a file or of examples of a data set."""
     content = open_content(word, data, split=split, seed=seed)
+    if color is not None and not isinstance(content.value, Cloud):
+        raise ValueError(f"--color {color} names an attribute of a cloud file, and {word} is a {content.form}")
     match content.value:
         case Cloud():
-            return _cloud(content.value, Path(word).name, color, seed)
+            files = content.files or (Path(word),)
+            clouds = [content.value, *(read_cloud(path, seed=seed) for path in files[1:CLOUDS])]
+            return _clouds(clouds, [path.name for path in files[:CLOUDS]], color, seed)
         case CloudSet():
             return _one_of_each_class(content.value, seed)
         case Recording():
@@ -39,14 +45,19 @@ def picture(
             return draw_tracks(windows.past[drawn], windows.future[drawn], titles, dt=windows.dt)
 
 
-def _cloud(cloud: Cloud, name: str, color: str | None, seed: int) -> Figure:
-    if color is not None and color not in cloud.attributes:
-        raise ValueError(f"no attribute {color!r} in {name}; {suggest(color, cloud.attributes)}")
-    title = f"{name}: {len(cloud):,} points"
-    if len(cloud) > MOST_DOTS:
-        cloud = cloud.take(np.random.default_rng(seed).choice(len(cloud), MOST_DOTS, replace=False))
-    colors = None if color is None else [cloud.attributes[color]]
-    return draw_clouds([cloud.points], [title], colors=colors, color_name=color or "height")
+def _clouds(clouds: list[Cloud], names: list[str], color: str | None, seed: int) -> Figure:
+    titles = [f"{name}: {len(cloud):,} points" for name, cloud in zip(names, clouds, strict=True)]
+    drawn = []
+    for name, cloud in zip(names, clouds, strict=True):
+        if color is not None and color not in cloud.attributes:
+            known = suggest(color, cloud.attributes) if cloud.attributes else "it has none"
+            raise ValueError(f"no attribute {color!r} in {name}; {known}")
+        if len(cloud) > MOST_DOTS // len(clouds):
+            index = np.random.default_rng(seed).choice(len(cloud), MOST_DOTS // len(clouds), replace=False)
+            cloud = cloud.take(index)
+        drawn.append(cloud)
+    colors = None if color is None else [cloud.attributes[color] for cloud in drawn]
+    return draw_clouds([cloud.points for cloud in drawn], titles, colors=colors, color_name=color or "height")
 
 
 def _one_of_each_class(clouds: CloudSet, seed: int) -> Figure:

@@ -115,7 +115,7 @@ def _tensorboard(folder: Path, *, wanted: bool) -> Generator[Watcher]:
     if not (wanted and _is_first()):
         yield lambda moment: None
         return
-    require_library("tensorboard", "--tensorboard")
+    require_library("tensorboard", "--tensorboard", "tensorboard")
     from torch.utils.tensorboard import SummaryWriter
 
     with SummaryWriter(str(folder / "tensorboard")) as writer:

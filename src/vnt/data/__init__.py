@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from vnt.data.cloud import Cloud as Cloud
     from vnt.data.cloud_files import read_cloud as read_cloud
     from vnt.data.cloud_set import CloudSet as CloudSet
-    from vnt.data.convert import convert as convert
-    from vnt.data.convert import recordings_in as recordings_in
+    from vnt.data.conversion import convert as convert
+    from vnt.data.conversion import recordings_in as recordings_in
     from vnt.data.modelnet import load_modelnet as load_modelnet
     from vnt.data.motion_set import MotionSet as MotionSet
     from vnt.data.motion_set import cut_windows as cut_windows
@@ -33,7 +33,7 @@ __getattr__, __all__ = lazy_exports(  # pyright: ignore
         "vnt.data.cloud": ["Cloud"],
         "vnt.data.cloud_files": ["read_cloud"],
         "vnt.data.cloud_set": ["CloudSet"],
-        "vnt.data.convert": ["convert", "recordings_in"],
+        "vnt.data.conversion": ["convert", "recordings_in"],
         "vnt.data.modelnet": ["load_modelnet"],
         "vnt.data.motion_set": ["MotionSet", "cut_windows"],
         "vnt.data.polka_dot": ["add_polka_dots"],

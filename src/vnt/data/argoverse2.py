@@ -19,6 +19,9 @@ _REAL = ("position_x", "position_y", "heading", "velocity_x", "velocity_y")
 _COLUMNS = (*_WORDS, *_WHOLE, *_REAL, "observed")
 _CELL = 8 * 3 + 1 + 4 * len(ATTRIBUTES)
 
+LONGEST_WORD = 200
+"""Characters of an id or a type. The published files have at most 36."""
+
 
 def read_scenario(path: Path | str) -> Recording:
     """The tracks of one ``scenario_*.parquet``.
@@ -80,8 +83,10 @@ def _the_one(columns: dict[str, np.ndarray], name: str) -> Any:
 def _read_columns(path: Path) -> dict[str, np.ndarray]:
     """The columns we need as numpy arrays of the kinds we expect."""
     parquet = require_library("pyarrow.parquet", "reading Argoverse 2")
-    # No threads and no memory map: what goes wrong in a damaged file then goes wrong here, as an exception.
-    with parquet.ParquetFile(path, memory_map=False, page_checksum_verification=True) as file:
+    # No threads and no memory map: what goes wrong in a damaged file then goes wrong here, as an exception. Words stay
+    # in their dictionary: written out for each row, one long word of a small file could fill the memory.
+    options = {"memory_map": False, "page_checksum_verification": True, "read_dictionary": list(_WORDS)}
+    with parquet.ParquetFile(path, **options) as file:
         missing = sorted(set(_COLUMNS) - set(file.schema_arrow.names))
         if missing:
             raise ValueError(f"not an Argoverse 2 scenario: no column {', '.join(missing)}")
@@ -89,21 +94,41 @@ def _read_columns(path: Path) -> dict[str, np.ndarray]:
         if rows == 0:
             raise ValueError("the table has no rows")
         require_sane_size(path, rows * 8 * len(_COLUMNS), f"{rows} rows")
+        # Not column by column, which would be nearer: of a damaged one pyarrow would end the process.
+        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        require_sane_size(path, sum(group.total_byte_size for group in groups), "the columns")
         table = file.read(columns=list(_COLUMNS), use_threads=False)
     columns = {}
     for name in _COLUMNS:
         column = table.column(name)
         if column.null_count:
             raise ValueError(f"column {name!r} has {column.null_count} empty cells")
-        values = column.to_numpy()
-        if name in _WORDS:
-            values = np.array(values.tolist(), dtype=np.str_)
-        columns[name] = _of_kind(name, values)
+        columns[name] = _words(name, column) if name in _WORDS else _of_kind(name, column.to_numpy())
     return columns
 
 
+def _words(name: str, column: Any) -> np.ndarray:
+    """A column of words as (rows,) Python strings, each word once in memory however often it occurs."""
+    arrow = require_library("pyarrow", "reading Argoverse 2")
+    compute = require_library("pyarrow.compute", "reading Argoverse 2")
+    kind = column.type
+    if not arrow.types.is_dictionary(kind) or not (
+        arrow.types.is_string(kind.value_type) or arrow.types.is_large_string(kind.value_type)
+    ):
+        raise ValueError(f"column {name!r} has the type {kind}, expected words")
+    rows = column.unify_dictionaries().combine_chunks()
+    # Before they become Python's: a damaged file may have one word of a gigabyte.
+    longest = compute.max(compute.binary_length(rows.dictionary)).as_py() or 0
+    if longest > 4 * LONGEST_WORD:
+        raise ValueError(f"column {name!r} has a word of {longest:,} bytes, expected at most {LONGEST_WORD} characters")
+    words = rows.dictionary.to_pylist()
+    if wrong := [word for word in words if len(word) > LONGEST_WORD]:
+        raise ValueError(f"column {name!r} has the word {wrong[0][:40]!r}, longer than {LONGEST_WORD} characters")
+    return np.array(words, dtype=object)[rows.indices.to_numpy()]
+
+
 def _of_kind(name: str, values: np.ndarray) -> np.ndarray:
-    kinds = "U" if name in _WORDS else "iu" if name in _WHOLE else "fiu" if name in _REAL else "b"
+    kinds = "iu" if name in _WHOLE else "fiu" if name in _REAL else "b"
     if values.dtype.kind not in kinds:
         raise ValueError(f"column {name!r} has the type {values.dtype}")
     return values.astype(np.int64) if name in _WHOLE else values

@@ -42,7 +42,7 @@ def cached(
         for stale in path.parent.glob(f"{name}-{identity}-*.safetensors"):
             if stale != path:
                 stale.unlink(missing_ok=True)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:  # a full disk is the latter
         warnings.warn(f"{path}: could not keep {name} for the next start ({error})", stacklevel=2)
         return built
     return _open(path) or built

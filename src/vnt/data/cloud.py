@@ -12,12 +12,14 @@ class Cloud:
     """N points in file coordinates, with what else the file says of each.
 
     Coordinates stay in float64: surveyed scans lie millions of metres from the origin, where float32 has steps of
-    half a metre. Centre first, then round (`vnt.data.batches.to_batch` does).
+    half a metre. Centre first, then round (`vnt.data.batches.collate` does).
 
     Attributes:
         points: (N, 3), float64, finite.
         normals: (N, 3), float64, or None. Zero where the file has none for a point.
-        attributes: name -> (N,), float32, finite: intensity, red, green, blue, ...
+        attributes: name -> (N,), float32, finite: intensity, red, green, blue, ... Whole numbers above 2²⁴ and times in
+            seconds since 1970 lose their last digits. NaN, which programs write where they know nothing (a curvature,
+            a scalar field), becomes 0.
 
     >>> cloud = Cloud(np.zeros((2, 3)), attributes={"intensity": np.array([1, 2])})
     >>> len(cloud), cloud.attributes["intensity"].dtype
@@ -49,6 +51,7 @@ class Cloud:
                 raise ValueError(
                     f"attribute {name!r} must be ({len(points)},), one number per point, got {values.shape}"
                 )
+            values = np.where(np.isnan(values), np.float32(0), values)
             _require_finite(values, f"value of attribute {name!r}")
             attributes[name] = values
         object.__setattr__(self, "points", points)

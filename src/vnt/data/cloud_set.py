@@ -76,6 +76,8 @@ def carve_validation(
     Each class gives its share, rounded, and at least one cloud if it has two. The same seed carves the same clouds out
     of the same set on every machine.
     """
+    if not 0 < fraction < 1:
+        raise ValueError(f"fraction must be between 0 and 1, got {fraction}")
     generator = torch.Generator().manual_seed(seed)
     held_out = torch.zeros(len(labels), dtype=torch.bool)
     for label in labels.unique().tolist():
@@ -92,7 +94,11 @@ def select_split(clouds: CloudSet, is_test: Bool[Tensor, "M"], split: Split) -> 
     """
     if split == "test":
         return clouds.take(is_test.nonzero().squeeze(1))
-    whole = clouds.take((~is_test).nonzero().squeeze(1))
+    return carve(clouds.take((~is_test).nonzero().squeeze(1)), split)
+
+
+def carve(whole: CloudSet, split: Split) -> CloudSet:
+    """The clouds of "train", "val" or "train+val", given all clouds of the official training part."""
     if split == "train+val":
         return whole
     if split not in ("train", "val"):

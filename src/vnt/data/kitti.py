@@ -7,6 +7,9 @@ import numpy as np
 from vnt.data.recording import Recording
 from vnt.files import blame, require_file
 
+ROTATION = 1e-3
+"""How far a matrix may be from a rotation: files round to six digits."""
+
 
 def read_poses(path: Path | str, *, rate: float = 10.0) -> Recording:
     """The path of the car in a ``poses/NN.txt``: each line is a 3×4 matrix [R | t] from the left camera to its start.
@@ -41,6 +44,21 @@ def read_poses(path: Path | str, *, rate: float = 10.0) -> Recording:
             attribute_names=("speed",),
             own=np.ones(1, bool),
         )
+
+
+def is_pose_file(path: Path | str) -> bool:
+    """Whether the first line of a file is a pose: twelve numbers, of which a 3×3 block is a rotation.
+
+    Tables of points may have twelve columns too, but hardly such ones.
+    """
+    with open(path, encoding="utf-8", errors="replace") as file:
+        words = file.readline(2**16).split()
+    try:
+        R = np.array([float(word) for word in words]).reshape(3, 4)[:, :3]
+    except ValueError:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.abs(R @ R.T - np.eye(3)).max() < ROTATION and np.linalg.det(R) > 0)
 
 
 def _numbers(line: str, number: int) -> list[float]:

@@ -100,7 +100,10 @@ class MotionSet:
 def cut_windows(
     recording: Recording, *, past: int = 11, future: int = 80, stride: int = 10, at_current: bool = True
 ) -> MotionSet:
-    """Every window of ``past`` + ``future`` steps in which a track is valid throughout, one each ``stride`` steps.
+    """Windows of ``past`` + ``future`` steps in which a track is valid throughout, one each ``stride`` steps.
+
+    Strides count from where a track is first seen, and again from where it is seen after a gap: whatever is seen long
+    enough for one window gives one.
 
     Where the recording says which step is now (Waymo, Argoverse) there is one window to a track, with that step last
     in the past, unless ``at_current`` is False.
@@ -109,12 +112,14 @@ def cut_windows(
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
     length = past + future
-    starts = range(0, recording.num_steps - length + 1, stride)
     if at_current and recording.current is not None:
         start = recording.current - past + 1
-        starts = [start] if 0 <= start <= recording.num_steps - length else []
-    found = [(i, start) for start in starts for i in np.flatnonzero(recording.valid[:, start : start + length].all(1))]
-    i, start = np.array(found, dtype=np.intp).reshape(-1, 2).T
+        is_inside = 0 <= start <= recording.num_steps - length
+        seen = np.flatnonzero(recording.valid[:, start : start + length].all(1)) if is_inside else []
+        found = [(start, i) for i in seen]
+    else:
+        found = sorted((start, i) for i, seen in enumerate(recording.valid) for start in _starts(seen, length, stride))
+    start, i = np.array(found, dtype=np.intp).reshape(-1, 2).T
     steps = start[:, None] + np.arange(length)
     positions = recording.positions[i[:, None], steps]
     origin = positions[:, past - 1]
@@ -139,6 +144,12 @@ def cut_windows(
     )
 
 
+def _starts(seen: NDArray[np.bool_], length: int, stride: int) -> list[int]:
+    """Where windows of a track begin: every ``stride`` steps from the start of each run of steps that are seen."""
+    turns = np.flatnonzero(np.diff(np.concatenate([[False], seen, [False]]).astype(np.int8)))
+    return [start for first, end in turns.reshape(-1, 2) for start in range(first, end - length + 1, stride)]
+
+
 def select(
     windows: MotionSet,
     *,
@@ -147,10 +158,11 @@ def select(
     to_predict: bool | None = None,
     own: bool | None = None,
 ) -> MotionSet:
-    """The windows whose type is among ``types`` and whose marks are as asked; None asks nothing."""
+    """The windows whose type is among ``types``, whatever its case, and whose marks are as asked; None asks nothing."""
     keep = np.ones(len(windows), bool)
     if types is not None:
-        keep &= np.isin(windows.types, [types] if isinstance(types, str) else list(types))
+        wanted_types = [word.lower() for word in ([types] if isinstance(types, str) else types)]
+        keep &= np.isin(np.char.lower(windows.types), wanted_types)
     for name, wanted in (("moving", moving), ("to_predict", to_predict), ("own", own)):
         if wanted is not None:
             keep &= getattr(windows, name) == wanted

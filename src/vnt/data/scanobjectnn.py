@@ -48,8 +48,10 @@ def load_scanobjectnn(
     """
     if variant not in FILES:
         raise ValueError(f"variant must be one of {', '.join(FILES)}, got {variant!r}")
-    root = find_set("ScanObjectNN", CANDIDATES, HINT, folder)
+    root = find_set("ScanObjectNN", CANDIDATES, HINT, folder, is_scanobjectnn)
     sources = [root / FILES[variant].format(side=side) for side in ("training", "test")]
+    if missing := [path for path in sources if not path.exists()]:
+        raise FileNotFoundError(f"{missing[0]}: no such file, which the variant {variant!r} needs. {HINT}")
     tensors = cached("scanobjectnn", {"variant": variant}, sources, lambda: _read(sources))
     clouds = CloudSet(
         name=f"scanobjectnn_{variant}", points=tensors["points"], labels=tensors["labels"], class_names=CLASSES, up="y"
@@ -57,17 +59,23 @@ def load_scanobjectnn(
     return select_split(clouds, tensors["is_test"], split)
 
 
+def is_scanobjectnn(folder: Path) -> bool:
+    """Whether a folder is the set's own, whatever it is called."""
+    return any((folder / pattern).parent.is_dir() for pattern in FILES.values())
+
+
 def _read(sources: list[Path]) -> dict[str, Tensor]:
     points, labels = [], []
     for path in sources:
         part = read_hdf5(path, ["data", "label"])
         with blame(path):
-            data, label = part["data"], part["label"].ravel()
+            with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused
+                data, label = part["data"].astype(np.float32), part["label"].ravel()
             if data.ndim != 3 or data.shape[2] != 3 or len(label) != len(data) or not len(data):
                 raise ValueError(f"expected clouds (M, N, 3) and M labels, got {data.shape} and {label.shape}")
             if not np.isfinite(data).all() or not 0 <= label.min() <= label.max() < len(CLASSES):
                 raise ValueError(f"coordinates must be finite, and labels below {len(CLASSES)}")
-        points.append(torch.from_numpy(data.astype(np.float32)))
+        points.append(torch.from_numpy(data))
         labels.append(torch.from_numpy(label.astype(np.int64)))
     is_test = torch.arange(sum(map(len, points))) >= len(points[0])
     return {"points": torch.cat(points), "labels": torch.cat(labels), "is_test": is_test}

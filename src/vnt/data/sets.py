@@ -11,15 +11,17 @@ import torch
 
 from vnt.data import modelnet, scanobjectnn
 from vnt.data.batches import CloudBatch, MotionBatch
-from vnt.data.cloud_set import CloudSet, Split
+from vnt.data.cloud_set import CloudSet, Split, carve
 from vnt.data.embedded import SHAPE_CLASSES, make_motion, make_shapes
-from vnt.data.locations import data_folder, find_set
+from vnt.data.locations import find_set, is_named_only, look_up
 from vnt.data.motion_set import MotionSet, load
 from vnt.data.polka_dot import add_polka_dots
+from vnt.data.track_tables import ANGLES
 from vnt.spelling import suggest
 
 SHAPES_PER_CLASS = {"train": 200, "val": 25, "test": 50}
 TRACKS = {"train": 4000, "val": 500, "test": 1000}
+VELOCITY = ("velocity_x", "velocity_y", "velocity_z")
 
 
 @dataclass(frozen=True)
@@ -31,17 +33,18 @@ class DataSet:
         about: one line for people.
         files: what to look for in the data folder; empty for a set that is generated.
         load: called with a split and the data folder.
+        is_set: whether a folder of any other name is this set.
     """
 
     kind: Literal["clouds", "motion"]
     about: str
     files: tuple[str, ...]
     load: Callable[[Split, Path | None], CloudSet | MotionSet]
+    is_set: Callable[[Path], bool] = is_named_only
 
     def path(self, folder: Path | None = None) -> Path | None:
         """Where it is, or None where it is not (or is generated)."""
-        root = data_folder(folder)
-        return next((root / name for name in self.files if (root / name).exists()), None)
+        return look_up(self.files, folder, self.is_set)
 
 
 def load_set(name: str, split: Split = "train", folder: Path | str | None = None) -> CloudSet | MotionSet:
@@ -58,16 +61,32 @@ def load_set(name: str, split: Split = "train", folder: Path | str | None = None
 
 
 def as_batch(data: CloudSet | MotionSet, attributes: tuple[str, ...] = ()) -> CloudBatch | MotionBatch:
-    """A set as one batch, from which `vnt.data.batches.Batches` are cut; of a motion set the ``attributes`` named."""
+    """A set as one batch, from which `vnt.data.batches.Batches` are cut; of a motion set the ``attributes`` named.
+
+    What is named velocity_x, velocity_y and perhaps velocity_z (else 0) becomes the one vector of each step, which
+    turns with the track, and is no attribute then. An angle is refused: it would not turn.
+    """
     if isinstance(data, CloudSet):
         return CloudBatch(**data.tensors())
     if missing := [name for name in attributes if name not in data.attribute_names]:
         raise ValueError(f"set {data.name!r} has attributes {data.attribute_names}, and not {', '.join(missing)}")
-    columns = [data.attribute_names.index(name) for name in attributes]
+    if angles := [name for name in attributes if name in ANGLES]:
+        raise ValueError(
+            f"attribute {angles[0]!r} is an angle, which does not turn with the frame: use {', '.join(VELOCITY[:2])}"
+        )
+    numbers = {name: torch.from_numpy(data.attributes[..., data.attribute_names.index(name)]) for name in attributes}
+    velocity = [numbers.pop(name, None) for name in VELOCITY]
+    vectors = None
+    if any(part is not None for part in velocity):
+        x, y, z = velocity
+        if x is None or y is None:
+            raise ValueError(f"a velocity is a vector, which needs {VELOCITY[0]} and {VELOCITY[1]}: got {attributes}")
+        vectors = torch.stack([x, y, torch.zeros_like(x) if z is None else z], -1).unsqueeze(-2)
     return MotionBatch(
         past=torch.from_numpy(data.past),
         future=torch.from_numpy(data.future),
-        attributes=torch.from_numpy(data.attributes[..., columns]) if columns else None,
+        attributes=torch.stack(list(numbers.values()), -1) if numbers else None,
+        vectors=vectors,
     )
 
 
@@ -109,7 +128,9 @@ def _modelnet(split: Split, folder: Path | None, *, num_classes: Literal[10, 40]
 
 
 def _polka_dot(split: Split, folder: Path | None) -> CloudSet:
-    return add_polka_dots(_modelnet(split, folder, num_classes=40))
+    """Dots are drawn on a whole official part, then carved: a cloud has the same dots in "train" and "train+val"."""
+    dotted = add_polka_dots(_modelnet("test" if split == "test" else "train+val", folder, num_classes=40))
+    return dotted if split == "test" else carve(dotted, split)
 
 
 def _scans(split: Split, folder: Path | None, *, variant: scanobjectnn.Variant) -> CloudSet:
@@ -120,6 +141,8 @@ def _windows(
     split: Split, folder: Path | None, *, name: str, files: tuple[str, ...], subset: Literal["paper"] | None = None
 ) -> MotionSet:
     hint = "`vnt data convert` makes it from the recordings that its authors hand out."
+    if subset is not None:
+        hint = f"It is a part of the ready-made {files[0]}, which `vnt data convert` does not write."
     data = load(find_set(name, files, hint, folder), subset=subset)
     if split == "test":
         return data.take(data.is_test)
@@ -135,22 +158,23 @@ def _windows_of(name: str, about: str, *files: str, subset: Literal["paper"] | N
     return DataSet("motion", f"{name}, {about}", files, load)
 
 
-def _clouds(about: str, load: Callable[[Split, Path | None], CloudSet], files: tuple[str, ...]) -> DataSet:
-    return DataSet("clouds", about, files, load)
+def _modelnet_of(about: str, load: Callable[[Split, Path | None], CloudSet]) -> DataSet:
+    return DataSet("clouds", about, modelnet.CANDIDATES, load, modelnet.is_modelnet)
+
+
+def _scans_of(variant: scanobjectnn.Variant, about: str) -> DataSet:
+    load = partial(_scans, variant=variant)
+    about = f"scans of real objects, {about}"
+    return DataSet("clouds", about, scanobjectnn.CANDIDATES, load, scanobjectnn.is_scanobjectnn)
 
 
 SETS: dict[str, DataSet] = {
-    "shapes": _clouds(f"{len(SHAPE_CLASSES)} kinds of objects as a scanner sees them", _shapes, ()),
+    "shapes": DataSet("clouds", f"{len(SHAPE_CLASSES)} kinds of objects as a scanner sees them", (), _shapes),
     "motion": DataSet("motion", "a vehicle on hilly ground, 1.1 s -> 3 s", (), _motion),
-    "modelnet40": _clouds("CAD models of 40 classes", partial(_modelnet, num_classes=40), modelnet.CANDIDATES),
-    "modelnet10": _clouds("10 of these classes", partial(_modelnet, num_classes=10), modelnet.CANDIDATES),
-    "modelnet40_polka_dot": _clouds("ModelNet40 with the paper's attribute", _polka_dot, modelnet.CANDIDATES),
-    **{
-        f"scanobjectnn_{variant}": _clouds(
-            f"scans of real objects, {about}", partial(_scans, variant=variant), scanobjectnn.CANDIDATES
-        )
-        for variant, about in scanobjectnn.VARIANTS.items()
-    },
+    "modelnet40": _modelnet_of("CAD models of 40 classes", partial(_modelnet, num_classes=40)),
+    "modelnet10": _modelnet_of("10 of these classes", partial(_modelnet, num_classes=10)),
+    "modelnet40_polka_dot": _modelnet_of("ModelNet40 with the paper's attribute", _polka_dot),
+    **{f"scanobjectnn_{variant}": _scans_of(variant, about) for variant, about in scanobjectnn.VARIANTS.items()},
     "womd": _windows_of("Waymo Open Motion", "vehicles, 1.1 s -> 8 s", "womd.safetensors", "womd_vehicles.npz"),
     "womd_paper": _windows_of(
         "Waymo Open Motion", "4,894 that move, the paper's number", "womd_vehicles.npz", subset="paper"

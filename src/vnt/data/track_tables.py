@@ -15,12 +15,16 @@ from pathlib import Path
 import numpy as np
 
 from vnt.data.recording import Recording
-from vnt.files import blame, require_file, require_sane_size
+from vnt.files import FREE_EXPANSION, blame, require_file, require_sane_size
 
 ALIASES = {"track": "track_id", "id": "track_id", "time": "t", "timestamp": "t", "seconds": "t"}
 REQUIRED = ("track_id", "t", "x", "y")
 ANGLES = ("heading", "yaw")
 GAP_STEPS = 2.5
+LONGEST_HEADER = 2**16
+REAL_TABLE = 100_000
+LARGE = 2**31
+"""A file of ``REAL_TABLE`` bytes may become ``LARGE`` bytes: tracks that come and go for hours fill little of it."""
 ON_THE_CLOCK = 1e-4
 """A sighting this close to a step, in steps, is at that step: times in text are rounded."""
 
@@ -72,7 +76,9 @@ def _resample(path: Path, table: _Table, dt: float, max_gap: float) -> Recording
     duration = (table.t.max() - start) / dt
     # Before anything is allocated: one wrong time can stand for a million years.
     cells = n * (int(duration) + 1) if duration < 2**60 else 2**60
-    require_sane_size(path, cells * (25 + 4 * d), f"{n} tracks of {duration:.3g} steps")
+    free = LARGE if path.stat().st_size >= REAL_TABLE else FREE_EXPANSION
+    advice = "split the file by time, or ask for a lower rate"
+    require_sane_size(path, cells * (25 + 4 * d), f"{n} tracks of {duration:.3g} steps", free=free, advice=advice)
     T = math.floor(duration + ON_THE_CLOCK) + 1
 
     valid, positions = np.zeros((n, T), bool), np.zeros((n, T, 3))
@@ -121,11 +127,30 @@ def _usual_step(table: _Table) -> float | None:
     return float(np.median(steps)) if len(steps) else None
 
 
+def is_track_table(path: Path | str) -> bool:
+    """Whether the first line of a file names the columns that `read_tracks` needs; a table of points does not."""
+    with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
+        line = file.readline(LONGEST_HEADER)
+    try:
+        names, _ = _parse_header(line)
+    except csv.Error:
+        return False
+    return {ALIASES.get(name, name) for name in names} >= set(REQUIRED)
+
+
+def _parse_header(line: str) -> tuple[list[str], str]:
+    """The names in a first line, and what is between them."""
+    delimiter = max(",;\t", key=line.count)
+    words = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    return [word.strip().lower() for word in words], delimiter
+
+
 def _read_table(path: Path) -> _Table:
     with open(path, encoding="utf-8-sig", newline="") as file:
-        header = file.readline()
-        delimiter = max(",;\t", key=header.count)
-        names = [name.strip().lower() for name in next(csv.reader([header], delimiter=delimiter))]
+        names, delimiter = _parse_header(file.readline())
+        # Spreadsheets end every line with a delimiter: a last column without a name that is empty throughout.
+        ends_empty = len(names) > 1 and not names[-1]
+        names = names[:-1] if ends_empty else names
         places, attribute_names = _columns(names)
         numeric = ["t", "x", "y", *(["z"] if "z" in places else []), *attribute_names]
         tracks: dict[str, int] = {}
@@ -137,6 +162,8 @@ def _read_table(path: Path) -> _Table:
             if not row:
                 continue
             line = reader.line_num + 1
+            if ends_empty and len(row) == len(names) + 1 and not row[-1].strip():
+                row.pop()
             if len(row) != len(names):
                 raise ValueError(f"line {line} has {len(row)} columns, the header {len(names)}")
             name = row[places["track_id"]].strip()

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from vnt.data.batches import B, CloudBatch
 from vnt.data.cloud_set import Axis
-from vnt.geometry import random_rotation, rotation_about
+from vnt.geometry import center, masked_max, random_rotation, rotation_about
 
 Protocol = Literal["I", "z", "SO3"]
 AXES: dict[str, tuple[float, float, float]] = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
@@ -73,10 +73,24 @@ class FarthestPoints:
 
 
 @dataclass(frozen=True)
+class UnitSphere:
+    """Each cloud about the mean of its points, and divided by the distance of the farthest of them from it.
+
+    A cloud whose points are all in one place stays there. Vectors are directions and keep their lengths.
+    """
+
+    def __call__(self, batch: CloudBatch, generator: Generator) -> CloudBatch:
+        points, _ = center(batch.points, batch.mask)
+        radius = masked_max(points.norm(dim=-1), batch.mask, -1).clamp(min=torch.finfo(points.dtype).tiny)
+        return replace(batch, points=points / radius[:, None, None])
+
+
+@dataclass(frozen=True)
 class RandomScale:
     """Points multiplied by a factor drawn uniformly from [low, high], one for the cloud or one ``per_axis``.
 
-    Vectors are left alone, so do not scale normals per axis.
+    Vectors are taken for normals: stretched along an axis, a surface turns them the other way, so per axis they are
+    divided by the factor and given their old length again. A zero vector stays zero.
     """
 
     low: float = 2 / 3
@@ -84,11 +98,14 @@ class RandomScale:
     per_axis: bool = True
 
     def __call__(self, batch: CloudBatch, generator: Generator) -> CloudBatch:
-        if self.per_axis and batch.vectors is not None:
-            raise ValueError("scaling per axis would bend the cloud but not its vectors: use per_axis=False")
         shape = (len(batch), 1, 3 if self.per_axis else 1)
         factor = torch.empty(shape, device=batch.points.device).uniform_(self.low, self.high, generator=generator)
-        return replace(batch, points=batch.points * factor)
+        vectors = batch.vectors
+        if vectors is not None and self.per_axis:
+            turned = vectors / factor[:, :, None]
+            length = turned.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(turned.dtype).tiny)
+            vectors = turned * (vectors.norm(dim=-1, keepdim=True) / length)
+        return replace(batch, points=batch.points * factor, vectors=vectors)
 
 
 @dataclass(frozen=True)
@@ -170,4 +187,4 @@ def _keep_first(batch: CloudBatch, key: Float[Tensor, "B N"], count: int) -> Clo
 
 def _argsort(key: Float[Tensor, "B N"]) -> Int[Tensor, "B N"]:
     """Along the last axis; on the CPU by NumPy, whose vectorised sort takes a third of the time of torch's."""
-    return key.argsort(1) if key.is_cuda else torch.from_numpy(key.numpy().argsort(axis=1))
+    return torch.from_numpy(key.numpy().argsort(axis=1)) if key.device.type == "cpu" else key.argsort(1)

@@ -123,7 +123,8 @@ def wilson(right: int, total: int) -> tuple[float, float]:
         return 0.0, 1.0
     z, p = 1.96, right / total
     middle, half = p + z * z / (2 * total), z * math.sqrt(p * (1 - p) / total + z * z / (4 * total * total))
-    return (middle - half) / (1 + z * z / total), (middle + half) / (1 + z * z / total)
+    scale = 1 + z * z / total
+    return max((middle - half) / scale, 0.0), min((middle + half) / scale, 1.0)
 
 
 def _everywhere(x: Tensor) -> Tensor:

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import nn
 
 from vnt.files import atomic_write
 from vnt.models.kinds import ModelConfig, build_model, model_from_dict, model_to_dict
+from vnt.tensors import read_tensors, write_tensors
 from vnt.version import __version__
 
 FORMAT = 1
@@ -45,8 +44,7 @@ def read_about(folder: Path | str) -> dict[str, Any]:
 
 def write_weights(folder: Path, model: nn.Module) -> None:
     """Write ``model.safetensors``."""
-    with atomic_write(folder / "model.safetensors") as path:
-        save_file({name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}, path)
+    write_tensors(folder / "model.safetensors", model.state_dict())
 
 
 def load(path: Path | str) -> nn.Module:
@@ -55,12 +53,16 @@ def load(path: Path | str) -> nn.Module:
     if folder.name == "model.safetensors":
         folder = folder.parent
     about = read_about(folder)
+    if own := about.get("own_model"):
+        raise ValueError(
+            f"{folder}: trained with a model of your own, {own}; make one and load model.safetensors into it"
+        )
     weights = folder / "model.safetensors"
     if not weights.exists():
         raise FileNotFoundError(f"{weights}: no such file; has the run finished its first epoch?")
     try:
         model = build_model(model_from_dict(about["model"]))
-        model.load_state_dict(load_file(weights))
-    except (SafetensorError, RuntimeError, ValueError) as error:
+        model.load_state_dict(read_tensors(weights))
+    except (RuntimeError, ValueError) as error:
         raise ValueError(f"{weights}: these weights do not fit config.json ({str(error).splitlines()[0]})") from error
     return model.eval()

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from vnt.files import atomic_write
+from vnt.tensors import read_tensors, write_tensors
 
 KEPT = 2
 
@@ -39,9 +38,8 @@ class State:
 def save_state(folder: Path, state: State) -> None:
     """Write a state, then remove all but the last `KEPT`."""
     tensors = folder / f"state-{state.step:08d}.safetensors"
-    with atomic_write(tensors) as path:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}, path)
-        digest = _digest(path)
+    write_tensors(tensors, state.tensors)
+    digest = _digest(tensors)
     with atomic_write(tensors.with_suffix(".json")) as path:
         path.write_text(json.dumps({"step": state.step, "sha256": digest, "rest": state.rest}, indent=1) + "\n")
     for old in sorted(folder.glob("state-*.json"))[:-KEPT]:
@@ -70,8 +68,8 @@ def load_state(folder: Path, *, step: int | None = None) -> State | None:
         tensors = path.with_suffix(".safetensors")
         if _digest(tensors) != about["sha256"]:
             raise ValueError("its checksum is wrong")
-        return State(about["step"], load_file(tensors), about["rest"])
-    except (ValueError, KeyError, TypeError, OSError, SafetensorError) as error:
+        return State(about["step"], read_tensors(tensors), about["rest"])
+    except (ValueError, KeyError, TypeError, OSError) as error:
         older = [int(other.stem.split("-")[1]) for other in found[:-1]]
         offer = f"; resume from the one before with --from-step {older[-1]}" if older else "; there is no earlier one"
         raise ValueError(f"{path}: this checkpoint is damaged ({error}){offer}") from error

@@ -8,7 +8,9 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
+
+from vnt.processes import sum_over_processes
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,10 @@ class Processes:
         if self.count == 1:
             return model
         return nn.parallel.DistributedDataParallel(model)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """The mean over all processes."""
+        return sum_over_processes(x) / self.count if self.count > 1 else x
 
     def wait(self) -> None:
         """Go on when all have come here."""

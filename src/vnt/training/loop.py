@@ -90,6 +90,7 @@ def train(
         data = replace(data, train=data.train.to(group.device), val=data.val.to(group.device))
 
         torch.manual_seed(config.seed)
+        own = None if model is None else type(model).__name__
         if model is None:
             config = replace(config, model=fit_model(config.model, data))
             model = build_model(config.model)
@@ -105,7 +106,7 @@ def train(
         )
         num_steps = config.epochs * len(batches)
         if group.is_first:
-            _open(run, config, data, num_steps, resume=resume)
+            _open(run, config, data, num_steps, own, resume=resume)
 
         step, loss_sum = 0, torch.zeros((), dtype=torch.float64, device=group.device)
         if resume and (state := load_state(run.checkpoints, step=from_step)) is not None:
@@ -168,7 +169,7 @@ def _step(
     step: int,
     num_steps: int,
 ) -> Tensor:
-    """One step on one batch, of which each process takes its share; returns the mean loss of that share, weighted."""
+    """One step on one batch, of which each process takes its share; returns the mean loss of the whole."""
     torch.manual_seed(item_seed(config.seed, step, group.rank))  # of dropout
     whole = len(batch)
     if group.count > 1:
@@ -186,10 +187,12 @@ def _step(
     if config.clip_norm:
         nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
     optimizer.step()
-    return value.detach()
+    return group.mean(value.detach())
 
 
-def _open(run: RunFolder, config: TrainConfig, data: Data, num_steps: int, *, resume: bool) -> None:
+def _open(
+    run: RunFolder, config: TrainConfig, data: Data, num_steps: int, own_model: str | None, *, resume: bool
+) -> None:
     """Begin the folder, or see that the run in it is the one to go on with."""
     if run.exists and not resume:
         raise ValueError(f"{run.path}: there is a run already; --resume goes on with it, --out names another folder")
@@ -207,6 +210,7 @@ def _open(run: RunFolder, config: TrainConfig, data: Data, num_steps: int, *, re
         "up": data.up,
         "dt": data.dt,
         "past": data.train.past.shape[1] if isinstance(data.train, MotionBatch) else None,
+        "own_model": own_model,
         "training": training,
     }
     write_about(run.path, config.model, about)

@@ -42,9 +42,9 @@ def draw_clouds(
         axes.set_box_aspect((1, 1, 1), zoom=1.2)  # type: ignore[bad-argument-type]
         axes.view_init(elev=20, azim=35)
         axes.set_axis_off()
-        axes.set_title(title, fontsize=9, color=INK)
+        axes.set_title(title, fontsize=9, color=INK, parse_math=False)
         if len(clouds) == 1:
-            figure.colorbar(dots, ax=axes, shrink=0.6, label=color_name)
+            figure.colorbar(dots, ax=axes, shrink=0.6).set_label(color_name, parse_math=False)
     return figure
 
 
@@ -65,7 +65,7 @@ def draw_tracks(past: NDArray, future: NDArray, titles: Sequence[str], *, dt: fl
         time = dt * np.arange(-len(seen) + 1, len(came) + 1)
         aside.plot(time[len(seen) - 1 :], joined[:, 2], color=FUTURE, lw=1.4)
         aside.plot(time[: len(seen)], seen[:, 2], color=PAST, lw=2)
-        above.set_title(title, fontsize=9, color=INK)
+        above.set_title(title, fontsize=9, color=INK, parse_math=False)
         above.tick_params(labelsize=7)
         aside.tick_params(labelsize=7)
         aside.set_xlabel("seconds", fontsize=7)
@@ -92,7 +92,7 @@ def draw_scene(positions: NDArray, valid: NDArray, types: Sequence[str], title: 
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_xlabel("x, m")
     axes.set_ylabel("y, m")
-    axes.set_title(title, fontsize=10, color=INK)
+    axes.set_title(title, fontsize=10, color=INK, parse_math=False)
     axes.legend(fontsize=8)
     return figure
 
@@ -146,7 +146,7 @@ def draw_confusion(confusion: NDArray, names: Sequence[str], title: str) -> Figu
         axes.text(column, row, f"{100 * share[row, column]:.0f}", ha="center", va="center", fontsize=6, color=color)
     axes.set_xlabel("taken for")
     axes.set_ylabel("is")
-    axes.set_title(title, fontsize=10, color=INK)
+    axes.set_title(title, fontsize=10, color=INK, parse_math=False)
     return figure
 
 
@@ -170,7 +170,7 @@ def draw_forecasts(
             axes.plot(*seen.T[:2], color=PAST, lw=2.5, label="seen")
             _square(axes, np.concatenate([seen, came, guess])[:, :2])
             error = np.linalg.norm(guess - came, axis=-1).mean()
-            axes.set_title(f"{model}, {frame}: ADE {error:.2f} m", fontsize=9, color=INK)
+            axes.set_title(f"{model}, {frame}: ADE {error:.2f} m", fontsize=9, color=INK, parse_math=False)
             axes.tick_params(labelsize=7)
     grid[0, 0].legend(fontsize=8)
     return figure

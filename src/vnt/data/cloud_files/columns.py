@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from vnt.data.cloud import Cloud
 
 NORMALS = (("nx", "ny", "nz"), ("normal_x", "normal_y", "normal_z"))
+COLOURS = ("red", "green", "blue", "alpha")
 UNIT_LENGTH = 1e-2
 
 

@@ -11,19 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vnt.data.cloud import Cloud
+from vnt.data.cloud_files.columns import COLOURS
 from vnt.data.cloud_files.surfaces import Mesh, triangulate
-
-COLOURS = ("red", "green", "blue", "alpha")
 
 
 def read_obj(path: Path) -> Cloud | Mesh:
     """A mesh where there are faces; otherwise the vertices, with normals if there is one for each."""
-    text = path.read_text(encoding="utf-8", errors="replace").replace("\\\n", " ")
+    text = path.read_text(encoding="utf-8-sig", errors="replace").replace("\\\n", " ")
     vertices: list[list[str]] = []
     normals: list[list[str]] = []
     faces: list[list[int]] = []
     for line in io.StringIO(text):
-        match line.split():
+        match line.partition("#")[0].split():
             case ["v", *numbers]:
                 vertices.append(numbers)
             case ["vn", *numbers]:

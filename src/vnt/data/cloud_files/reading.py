@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from vnt.data.cloud import Cloud
-from vnt.data.cloud_files.arrays import read_npy, read_npz
+from vnt.data.cloud_files.arrays import read_npy_cloud, read_npz_cloud
 from vnt.data.cloud_files.kitti import read_kitti
 from vnt.data.cloud_files.las import read_las
 from vnt.data.cloud_files.obj import read_obj
@@ -28,11 +28,11 @@ _READERS = {
     ".txt": ("table of points", read_table),
     ".csv": ("table of points", read_table),
     ".pts": ("table of points", read_table),
-    ".npy": ("NumPy array", read_npy),
-    ".npz": ("NumPy archive", read_npz),
+    ".npy": ("NumPy array", read_npy_cloud),
+    ".npz": ("NumPy archive", read_npz_cloud),
     ".las": ("LAS scan", read_las),
     ".laz": ("compressed LAS scan", read_las),
-    ".bin": ("KITTI lidar sweep", read_kitti),
+    ".bin": ("lidar sweep of KITTI or nuScenes", read_kitti),
 }
 
 FORMATS = {suffix: name for suffix, (name, _) in _READERS.items()}

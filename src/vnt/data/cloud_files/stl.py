@@ -13,17 +13,21 @@ HEADER = 84  # the last four bytes are the number of triangles
 
 
 def read_stl(path: Path) -> Mesh:
-    """The triangles of all solids in the file. Their stored normals are not used: the corners say the same, exactly."""
+    """The triangles of all solids in the file. Their stored normals are not used: the corners say the same, exactly.
+
+    Some programs begin a binary file with "solid" or leave bytes after the triangles. It is binary all the same if it
+    is long enough for the number of triangles that it names: letters in that place would be a number far too large.
+    """
     data = path.read_bytes()
     count = int.from_bytes(data[HEADER - 4 : HEADER], "little")
-    if len(data) >= HEADER and len(data) == HEADER + count * TRIANGLE.itemsize:  # even if it starts with "solid"
+    if count and len(data) >= HEADER + count * TRIANGLE.itemsize:
         vertices = np.frombuffer(data, TRIANGLE, count, HEADER)["corners"].reshape(-1, 3).astype(np.float64)
     elif data[:100].lstrip()[:5].lower() == b"solid":
         vertices = _ascii(data.decode("utf-8", errors="replace"))
     else:
-        raise ValueError(f"{count:,} triangles promised, which {len(data):,} bytes do not hold, and no 'solid' either")
+        vertices = np.zeros((0, 3))
     if len(vertices) == 0:
-        raise ValueError("no triangles")
+        raise ValueError(f"no vertices as text, and {count:,} triangles promised, not held by {len(data):,} bytes")
     return Mesh(vertices, np.arange(len(vertices)).reshape(-1, 3))
 
 

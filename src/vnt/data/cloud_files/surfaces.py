@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vnt.data.cloud import Cloud
+from vnt.data.triangles import draw_places
 
 NUM_MESH_POINTS = 1024  # what the paper and most work on ModelNet40 take
 
@@ -20,7 +21,8 @@ class Mesh:
     attributes: Mapping[str, NDArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        Cloud(self.vertices, attributes=self.attributes)  # the vertices must be a cloud of their own
+        cloud = Cloud(self.vertices, attributes=self.attributes)  # the vertices must be a cloud of their own
+        object.__setattr__(self, "attributes", cloud.attributes)
         outside = (self.triangles < 0) | (self.triangles >= len(self.vertices))
         if outside.any():
             wrong = int(self.triangles[outside][0])
@@ -66,16 +68,9 @@ def sample(mesh: Mesh, num_points: int, rng: np.random.Generator) -> Cloud:
         raise ValueError("the vertices are too far apart for float64")
     cross = np.cross(edges[:, 0] / (unit or 1), edges[:, 1] / (unit or 1))
     doubled_area = np.linalg.norm(cross, axis=1)
-    reached = np.cumsum(doubled_area)
-    if len(reached) == 0 or reached[-1] <= 0:
-        raise ValueError(f"{len(reached)} triangles with a total area of zero: there is no surface to draw points from")
-    chosen = np.searchsorted(reached, rng.random(num_points) * reached[-1], side="right")
-    # Rounding can carry the largest draw past the last triangle that has an area.
-    chosen = np.minimum(chosen, np.flatnonzero(doubled_area)[-1])
-    u, v = rng.random((2, num_points))
-    # The unit square folded along its diagonal covers the triangle evenly.
-    folded = u + v > 1
-    u, v = np.where(folded, 1 - u, u), np.where(folded, 1 - v, v)
+    if not doubled_area.any():
+        raise ValueError(f"{len(corners)} triangles with a total area of zero: there is no surface to draw points from")
+    chosen, u, v = draw_places(doubled_area, num_points, rng)
     weights = np.stack([1 - u - v, u, v], 1)
     used = mesh.triangles[chosen]
     return Cloud(

@@ -15,11 +15,12 @@ MAX_COMMENTS = 100
 
 
 def read_table(path: Path) -> Cloud:
-    """One point per line, columns apart by white space, commas or semicolons.
+    """One point per line, columns apart by white space, commas or semicolons; by tabs alone if tabs are in the names.
 
-    A first line of names, perhaps behind "#" or "//", says which column is which. Without one, the columns are x, y, z,
-    then normals if there are three more of unit length, else attributes column_3, column_4, ... A first line with one
-    whole number, as PTS files have, must be the number of points.
+    Numbers may be quoted, and lines may end with a delimiter, as spreadsheets write them. A first line of names,
+    perhaps behind "#" or "//", says which column is which. Without one, the columns are x, y, z, then normals if there
+    are three more of unit length, else attributes column_3, column_4, ... A first line with one whole number, as PTS
+    files have, must be the number of points.
     """
     comments: list[str] = []
     names, promised = None, None
@@ -28,17 +29,23 @@ def read_table(path: Path) -> Cloud:
         first = next(rows, "")
         if re.fullmatch(r"\s*\d{1,18}\s*", first):
             promised, first = int(first), next(rows, "")
+        by_tabs = False
         if _is_header(first):
-            names, first = _names(first, _delimiter(first)), next(rows, "")
+            by_tabs = _mark_of_names(first) == "\t"
+            names, first = _names(first), next(rows, "")
         if not first:
             raise ValueError("no points")
-        delimiter = _delimiter(first)
+        delimiter = "\t" if by_tabs and "\t" in first else next((mark for mark in ";," if mark in first), None)
+        rows = chain([first], rows)
+        if delimiter is not None and first.rstrip(" \r\n").endswith(delimiter):
+            rows = (row.rstrip(" \r\n").removesuffix(delimiter) for row in rows)
+            names = names[:-1] if names and names[-1] == f"column_{len(names) - 1}" else names
         # Line by line, so that the text is never in memory as a whole.
-        values = np.loadtxt(chain([first], rows), delimiter=delimiter, comments=None, ndmin=2)
+        values = np.loadtxt(rows, delimiter=delimiter, comments=None, quotechar='"', ndmin=2)
     if promised is not None and promised != len(values):
         raise ValueError(f"the first line promises {promised} points, there are {len(values)}")
     if names is None:
-        found = (_names(comment, delimiter) for comment in comments)
+        found = map(_names, comments)
         names = next((each for each in found if _fits(each, values.shape[1])), None)
     if names is None:
         return cloud_from_table(values)
@@ -59,8 +66,10 @@ def _rows(file: Iterator[str], comments: list[str]) -> Iterator[str]:
             yield line
 
 
-def _delimiter(line: str) -> str | None:
-    return next((mark for mark in ";," if mark in line), None)
+def _mark_of_names(line: str) -> str | None:
+    """What is between the names of a line; None stands for any white space. Between tabs, names may have blanks."""
+    mark = max(";,\t", key=line.strip().count)
+    return mark if mark in line.strip() else None
 
 
 def _is_header(line: str) -> bool:
@@ -68,8 +77,8 @@ def _is_header(line: str) -> bool:
     return re.search(r"\bx\b", line, re.IGNORECASE) is not None
 
 
-def _names(line: str, delimiter: str | None) -> list[str]:
-    words = line.split(delimiter if delimiter and delimiter in line else None)
+def _names(line: str) -> list[str]:
+    words = line.rstrip("\r\n").split(_mark_of_names(line))
     return [word.strip().strip("\"'") or f"column_{i}" for i, word in enumerate(words)]
 
 

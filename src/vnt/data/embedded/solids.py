@@ -10,6 +10,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from vnt.data.triangles import draw_places
+
 Triangles = NDArray[np.float64]
 
 _CUBE_CORNERS = np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)])
@@ -91,9 +93,5 @@ def turn_about_z(triangles: Triangles, angle: float) -> Triangles:
 def sample_surface(triangles: Triangles, num_points: int, rng: Generator) -> NDArray[np.float64]:
     """Points drawn evenly from a surface: a triangle by its area, then a place within it."""
     origin, u, v = triangles[:, 0], triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]
-    area = np.linalg.norm(np.cross(u, v), axis=-1)
-    chance, s, t = rng.random((3, num_points))
-    pick = np.searchsorted(area.cumsum(), chance * area.sum(), side="right").clip(max=len(area) - 1)
-    outside = s + t > 1
-    s, t = np.where(outside, 1 - s, s), np.where(outside, 1 - t, t)
+    pick, s, t = draw_places(np.linalg.norm(np.cross(u, v), axis=-1), num_points, rng)
     return origin[pick] + s[:, None] * u[pick] + t[:, None] * v[pick]

@@ -1,0 +1,224 @@
+"""Train, evaluate, predict and list, as a user types it."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from vnt.cli.main import main
+
+SMALL = ["--epochs", "1", "--model.channels", "8", "--model.num-heads", "2", "--model.depth", "1", "--num-points", "16"]
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VNT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("VNT_DATA", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture
+def vnt(capsys):
+    def run(*words):
+        code = main([str(word) for word in words])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def scans(tmp_path_factory):
+    """A user's own folder: balls and sticks, in three formats."""
+    root, rng = tmp_path_factory.mktemp("scans") / "mine", np.random.default_rng(0)
+    for kind, stretch in (("ball", (1, 1, 1)), ("stick", (5, 0.3, 0.3))):
+        (root / kind).mkdir(parents=True)
+        for number in range(30):
+            points = rng.normal(size=(40, 3)) * stretch
+            path = root / kind / f"{number}.{['xyz', 'npy', 'csv'][number % 3]}"
+            if path.suffix == ".npy":
+                np.save(path, points)
+            else:
+                np.savetxt(path, points, delimiter="," if path.suffix == ".csv" else " ")
+    return root
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, scans):
+    """A run on the user's own folder."""
+    folder = tmp_path_factory.mktemp("runs") / "mine"
+    words = ["train", "shapes", "--dataset", str(scans), "--out", str(folder), *SMALL, "--batch-size", "4"]
+    assert main([*words, "--epochs", "15", "--learning-rate", "0.01", "--ema", "0.9"]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def forecaster(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "motion"
+    words = ["train", "motion", "--out", str(folder), *SMALL, "--batch-size", "256", "--no-test"]
+    assert main(words) == 0
+    return folder
+
+
+def test_train_help_lists_the_recipes(vnt):
+    code, out, _ = vnt("train", "--help")
+    assert code == 0
+    assert "modelnet40_polka_dot" in out
+    assert "torchrun" in out
+
+
+def test_a_recipe_lists_its_settings(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["train", "shapes", "--help"])
+    assert end.value.code == 0
+    out = capsys.readouterr().out
+    for word in ("--model.channels", "--rotation {I,z,SO3}", "--checkpoint-seconds", "clouds or tracks in a step"):
+        assert word in out
+
+
+def test_a_users_own_folder_is_learned(trained, vnt):
+    code, out, _ = vnt("evaluate", trained, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert set(found) == {"I/I", "I/z", "I/SO3"}
+    assert found["I/SO3"]["accuracy"] >= 0.9
+    assert found["I/SO3"]["accuracy"] == found["I/I"]["accuracy"]
+    assert found["I/I"]["accuracy_low"] < found["I/I"]["accuracy"] <= found["I/I"]["accuracy_high"]
+    assert json.loads((trained / "run.json").read_text())["test"] == found
+
+
+def test_evaluate_tables(trained, vnt):
+    _, out, _ = vnt("evaluate", trained, "--classes", "--rotations", "SO3", "--split", "val")
+    assert "I/SO3" in out
+    assert "stick" in out
+    assert "95 % interval" in out
+
+
+def test_evaluate_forecasts(forecaster, vnt):
+    found = json.loads(vnt("evaluate", forecaster, "--json", "--rotations", "I", "SO3")[1])
+    assert {"ade", "fde", "miss_rate", "ade_95"} <= set(found["I/SO3"])
+    assert abs(found["I/SO3"]["ade"] - found["I/I"]["ade"]) < 1e-3
+    assert "ADE, m" in vnt("evaluate", forecaster, "--rotations", "I")[1]
+
+
+def test_predict_clouds(trained, scans, vnt):
+    code, out, _ = vnt("predict", scans / "ball", "--model", trained, "--format", "json")
+    assert code == 0
+    rows = json.loads(out)
+    assert len(rows) == 30
+    assert sum(row["class_1"] == "ball" for row in rows) > 25
+    assert rows[0]["probability_1"] >= rows[0]["probability_2"]
+    table = vnt("predict", scans / "stick" / "0.xyz", "--model", trained)[1]
+    assert "stick" in table
+    assert "%" in table
+
+
+def test_predict_csv_into_a_file(trained, scans, vnt, tmp_path):
+    vnt("predict", scans / "stick", "--model", trained, "--format", "csv", "-o", tmp_path / "out.csv", "--top", 1)
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text())))
+    assert list(rows[0]) == ["file", "class_1", "probability_1"]
+    assert len(rows) == 30
+
+
+def test_a_bad_file_does_not_stop_the_others(trained, scans, vnt, tmp_path):
+    (tmp_path / "bad.ply").write_text("nonsense")
+    code, out, _ = vnt(
+        "predict", tmp_path / "bad.ply", scans / "ball" / "0.xyz", "--model", trained, "--format", "json"
+    )
+    assert code == 0
+    bad, good = json.loads(out)
+    assert "bad.ply" in bad["error"]
+    assert good["class_1"] == "ball"
+    code, _, err = vnt("predict", tmp_path / "bad.ply", "--model", trained)
+    assert code == 2
+    assert err.startswith("vnt: ")
+
+
+def test_predict_tracks(forecaster, vnt, tmp_path):
+    lines = [f"car {n},{t / 10},{100 + 5 * n * t / 10},{t / 10},7" for n in range(3) for t in range(15)]
+    (tmp_path / "tracks.csv").write_text("track_id,t,x,y,z\n" + "\n".join(lines))
+    code, out, _ = vnt("predict", tmp_path / "tracks.csv", "--model", forecaster, "--format", "json")
+    assert code == 0
+    rows = json.loads(out)
+    assert len(rows) == 3 * 30
+    assert {row["track"] for row in rows} == {"car 0", "car 1", "car 2"}
+    assert abs(rows[0]["x"] - 100) < 20  # in the table's own coordinates
+    assert rows[-1]["seconds"] == 3.0
+
+
+def test_runs_lists_and_compares(trained, forecaster, vnt):
+    _, out, _ = vnt("runs", trained.parent)
+    assert "mine" in out
+    assert "15/15" in out
+    lines = json.loads(vnt("runs", trained.parent, "--json")[1])
+    assert lines[0]["state"] == "finished"
+    different = json.loads(vnt("runs", trained, forecaster, "--json")[1])
+    assert different["batch_size"] == [4, 256]
+    assert "seed" not in different
+    assert vnt("runs", trained, trained)[1] == "no setting differs\n"
+
+
+def test_resume_after_an_interruption(vnt, tmp_path):
+    """A run that was stopped by Ctrl-C says how to go on, and goes on."""
+    words = ["train", "motion", "--out", "run", *SMALL, "--epochs", "40", "--batch-size", "256", "--no-test"]
+    child = subprocess.Popen([sys.executable, "-m", "vnt", *words], stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "run" / "metrics.jsonl").exists() or not (tmp_path / "run" / "metrics.jsonl").read_text():
+        assert child.poll() is None
+    child.send_signal(2)
+    err = child.communicate(timeout=100)[1]
+    assert child.returncode == 0
+    assert "vnt train --resume run" in " ".join(err.split())
+    assert vnt("train", "--resume", "run", "--no-test")[0] == 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["finished"]
+    code, _, err = vnt("train", "--resume", "run")
+    assert code == 2
+    assert "has finished" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "shapez"], "no recipe 'shapez'; did you mean 'shapes'?"),
+        (["train", "modelnet40", "--device", "cpu"], "ModelNet40 is not in"),
+        (["train", "shapes", "--dataset", "nothing"], "no data set 'nothing'"),
+        (["train", "shapes", "--epochs", "0"], "epochs must be at least 1"),
+        (["train", "shapes", "--out", "/proc/run"], ""),
+        (["train", "--resume", "nowhere"], "nowhere: there is no run to resume"),
+        (["evaluate", "nowhere"], "nowhere/config.json: no such file"),
+        (["predict", "x.ply", "--model", "nowhere"], "nowhere/config.json: no such file"),
+        (["runs", "nowhere"], "nowhere: no such folder"),
+    ],
+)
+def test_what_goes_wrong_is_one_line_and_code_2(vnt, words, message):
+    code, _, err = vnt(*words)
+    assert code == 2
+    last = err.strip().splitlines()[-1]
+    assert last.startswith(f"vnt: {message}")
+    assert "Traceback" not in err
+
+
+def test_a_wrong_value_of_the_model_is_told_with_code_2(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["train", "shapes", "--model.num-heads", "5"])
+    assert end.value.code == 2
+    assert "num_heads must divide channels, got 5 heads for 32 channels" in capsys.readouterr().err
+
+
+def test_a_config_of_a_newer_version(trained, vnt, tmp_path):
+    about = json.loads((trained / "config.json").read_text())
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "config.json").write_text(json.dumps(about | {"format": 9}))
+    code, _, err = vnt("evaluate", tmp_path / "new")
+    assert code == 2
+    assert "written by a newer vnt" in err
+
+
+def test_tensorboard_files(vnt, tmp_path):
+    words = ["train", "motion", "--out", "run", *SMALL, "--batch-size", "512", "--no-test", "--tensorboard"]
+    assert vnt(*words)[0] == 0
+    (events,) = (tmp_path / "run" / "tensorboard").iterdir()
+    assert b"val/ade" in events.read_bytes()

@@ -1,0 +1,98 @@
+"""Sets by name: where they are found, how they are split, and how they become batches."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from data.sets_on_disk import write_hdf5, write_meshes, write_packed, write_text
+from data.test_motion_set import scenes
+from vnt.data.modelnet import load_modelnet
+from vnt.data.motion_set import save
+from vnt.data.sets import SETS, as_batch, load_set
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("VNT_CACHE", str(tmp_path / "cache"))
+
+
+def test_dots_are_drawn_once_for_each_cloud(tmp_path):
+    write_packed(tmp_path / "modelnet40_1024.npz", per_class=10, num_points=64)
+    whole = load_set("modelnet40_polka_dot", "train+val", tmp_path)
+    row_of = {tuple(points.flatten().tolist()): row for row, points in enumerate(whole.points)}
+    found = []
+    for split in ("train", "val"):
+        part = load_set("modelnet40_polka_dot", split, tmp_path)
+        rows = [row_of[tuple(points.flatten().tolist())] for points in part.points]
+        assert torch.equal(part.attributes, whole.attributes[rows])
+        assert torch.equal(part.points, load_modelnet(split, folder=tmp_path).points)
+        found += rows
+    assert sorted(found) == list(range(40))
+    assert len(load_set("modelnet40_polka_dot", "test", tmp_path)) == 40
+
+
+@pytest.mark.parametrize("write", [write_hdf5, write_text, write_meshes])
+def test_modelnet_s_own_folder_may_be_named(tmp_path, write):
+    write(tmp_path / "my shapes")
+    assert SETS["modelnet40"].path(tmp_path) is None
+    assert SETS["modelnet40"].path(tmp_path / "my shapes") == tmp_path / "my shapes"
+    assert len(load_modelnet("test", folder=tmp_path / "my shapes", num_points=20)) > 0
+
+
+def test_a_file_may_be_named(tmp_path):
+    save(replace(scenes(9), is_test=np.arange(81) < 9), tmp_path / "womd.safetensors")
+    for place in (tmp_path, tmp_path / "womd.safetensors"):
+        assert SETS["womd"].path(place) == tmp_path / "womd.safetensors"
+        assert len(load_set("womd", "test", place)) == 9
+
+
+def test_the_hint_is_true_of_the_paper_s_subset(tmp_path):
+    with pytest.raises(
+        FileNotFoundError, match=r"ready-made womd_vehicles\.npz, which `vnt data convert` does not write"
+    ):
+        load_set("womd_paper", "train", tmp_path)
+
+
+def motion(*names):
+    windows = scenes(1)
+    values = np.random.default_rng(0).normal(size=(*windows.past.shape[:2], len(names))).astype(np.float32)
+    return replace(windows, attributes=values, attribute_names=names), torch.from_numpy(values)
+
+
+def test_velocities_are_vectors():
+    windows, values = motion("speed", "velocity_x", "velocity_y", "length")
+    batch = as_batch(windows, ("length", "velocity_y", "velocity_x", "speed"))
+    assert batch.vectors.shape == (9, 4, 1, 3)
+    assert torch.equal(batch.vectors[..., 0, :2], values[..., 1:3])
+    assert not batch.vectors[..., 0, 2].any()
+    assert torch.equal(batch.attributes, values[..., [3, 0]])
+    windows, values = motion("velocity_x", "velocity_y", "velocity_z")
+    batch = as_batch(windows, ("velocity_x", "velocity_y", "velocity_z"))
+    assert torch.equal(batch.vectors[..., 0, :], values)
+    assert batch.attributes is None
+    assert as_batch(windows).vectors is None
+
+
+def test_velocities_turn_with_the_track():
+    windows, _ = motion("velocity_x", "velocity_y")
+    R = torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]).expand(9, 3, 3)
+    batch = as_batch(windows, ("velocity_x", "velocity_y"))
+    turned = batch.rotated(R)
+    assert torch.equal(turned.vectors[..., 0], -batch.vectors[..., 1])
+
+
+@pytest.mark.parametrize("name", ["heading", "yaw"])
+def test_angles_are_refused(name):
+    windows, _ = motion("speed", name)
+    with pytest.raises(ValueError, match=f"'{name}' is an angle, which does not turn with the frame: use velocity_x"):
+        as_batch(windows, ("speed", name))
+
+
+def test_half_a_velocity_is_refused():
+    windows, _ = motion("velocity_x", "velocity_y")
+    with pytest.raises(ValueError, match="needs velocity_x and velocity_y"):
+        as_batch(windows, ("velocity_x",))
+    with pytest.raises(ValueError, match="and not speed"):
+        as_batch(windows, ("speed",))
