@@ -150,6 +150,37 @@ def test_predict_tracks(forecaster, vnt, tmp_path):
     assert rows[-1]["seconds"] == 3.0
 
 
+def test_velocities_are_vectors_in_training_and_in_prediction(vnt, tmp_path):
+    """The same columns reach the model in the same way from a set and from a user's table."""
+    rows = [f"car {n},{t / 10},{3 * n * t / 10},{t / 10},{3 * n},1" for n in range(1, 9) for t in range(60)]
+    (tmp_path / "tracks.csv").write_text("track_id,t,x,y,velocity_x,velocity_y\n" + "\n".join(rows))
+    assert vnt("data", "convert", "tracks.csv", "-o", "kitti.safetensors", "--future", 10, "--test-fraction", 0)[0] == 0
+    from dataclasses import replace
+
+    from vnt.data.motion_set import load, save
+
+    windows = load("kitti.safetensors")
+    save(replace(windows, scenario=windows.track, is_test=windows.track == "car 1"), "kitti.safetensors")
+    words = [
+        "train",
+        "motion",
+        "--dataset",
+        "kitti",
+        "--attributes",
+        "velocity_x",
+        "velocity_y",
+        "--out",
+        "run",
+        *SMALL,
+    ]
+    assert vnt(*words, "--data", ".", "--batch-size", 4)[0] == 0
+    about = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (about["model"]["num_vectors"], about["model"]["num_attributes"]) == (1, 0)
+    code, out, _ = vnt("predict", "tracks.csv", "--model", "run", "--format", "json")
+    assert code == 0
+    assert len(json.loads(out)) == 8 * 10
+
+
 def test_runs_lists_and_compares(trained, forecaster, vnt):
     _, out, _ = vnt("runs", trained.parent)
     assert "mine" in out
@@ -183,7 +214,7 @@ def test_resume_after_an_interruption(vnt, tmp_path):
     ("words", "message"),
     [
         (["train", "shapez"], "no recipe 'shapez'; did you mean 'shapes'?"),
-        (["train", "modelnet40", "--device", "cpu"], "ModelNet40 is not in"),
+        (["train", "modelnet40", "--device", "cpu", "--data", "."], "ModelNet40 is not in"),
         (["train", "shapes", "--dataset", "nothing"], "no data set 'nothing'"),
         (["train", "shapes", "--epochs", "0"], "epochs must be at least 1"),
         (["train", "shapes", "--out", "/proc/run"], ""),

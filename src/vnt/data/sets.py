@@ -14,14 +14,13 @@ from vnt.data.batches import CloudBatch, MotionBatch
 from vnt.data.cloud_set import CloudSet, Split, carve
 from vnt.data.embedded import SHAPE_CLASSES, make_motion, make_shapes
 from vnt.data.locations import find_set, is_named_only, look_up
+from vnt.data.motion_inputs import motion_inputs
 from vnt.data.motion_set import MotionSet, load
 from vnt.data.polka_dot import add_polka_dots
-from vnt.data.track_tables import ANGLES
 from vnt.spelling import suggest
 
 SHAPES_PER_CLASS = {"train": 200, "val": 25, "test": 50}
 TRACKS = {"train": 4000, "val": 500, "test": 1000}
-VELOCITY = ("velocity_x", "velocity_y", "velocity_z")
 
 
 @dataclass(frozen=True)
@@ -63,30 +62,13 @@ def load_set(name: str, split: Split = "train", folder: Path | str | None = None
 def as_batch(data: CloudSet | MotionSet, attributes: tuple[str, ...] = ()) -> CloudBatch | MotionBatch:
     """A set as one batch, from which `vnt.data.batches.Batches` are cut; of a motion set the ``attributes`` named.
 
-    What is named velocity_x, velocity_y and perhaps velocity_z (else 0) becomes the one vector of each step, which
-    turns with the track, and is no attribute then. An angle is refused: it would not turn.
+    What is named a velocity becomes a vector, see `motion_inputs`.
     """
     if isinstance(data, CloudSet):
         return CloudBatch(**data.tensors())
-    if missing := [name for name in attributes if name not in data.attribute_names]:
-        raise ValueError(f"set {data.name!r} has attributes {data.attribute_names}, and not {', '.join(missing)}")
-    if angles := [name for name in attributes if name in ANGLES]:
-        raise ValueError(
-            f"attribute {angles[0]!r} is an angle, which does not turn with the frame: use {', '.join(VELOCITY[:2])}"
-        )
-    numbers = {name: torch.from_numpy(data.attributes[..., data.attribute_names.index(name)]) for name in attributes}
-    velocity = [numbers.pop(name, None) for name in VELOCITY]
-    vectors = None
-    if any(part is not None for part in velocity):
-        x, y, z = velocity
-        if x is None or y is None:
-            raise ValueError(f"a velocity is a vector, which needs {VELOCITY[0]} and {VELOCITY[1]}: got {attributes}")
-        vectors = torch.stack([x, y, torch.zeros_like(x) if z is None else z], -1).unsqueeze(-2)
+    numbers, vectors = motion_inputs(data.attributes, data.attribute_names, attributes)
     return MotionBatch(
-        past=torch.from_numpy(data.past),
-        future=torch.from_numpy(data.future),
-        attributes=torch.stack(list(numbers.values()), -1) if numbers else None,
-        vectors=vectors,
+        past=torch.from_numpy(data.past), future=torch.from_numpy(data.future), attributes=numbers, vectors=vectors
     )
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from vnt.data.batches import MotionBatch, collate
 from vnt.data.cloud_files import FORMATS, read_cloud
+from vnt.data.motion_inputs import motion_inputs
 from vnt.data.recording import Recording
 from vnt.evaluation.evaluate import forward
 
@@ -98,12 +99,8 @@ def predict_tracks(model: nn.Module, about: Mapping[str, Any], recording: Record
     A track needs two observed steps at least among the last ones; others are left out.
     """
     past = int(about.get("past", 11))
-    names = list(about.get("attribute_names", ()))
-    if missing := [name for name in names if name not in recording.attribute_names]:
-        raise ValueError(
-            f"the model wants the attributes {', '.join(missing)}, the tracks have {recording.attribute_names}"
-        )
-    columns = [recording.attribute_names.index(name) for name in names]
+    wanted = tuple(about.get("attribute_names", ()))
+    attributes, vectors = motion_inputs(recording.attributes, recording.attribute_names, wanted)
     futures: dict[str, np.ndarray] = {}
     device = next(model.parameters()).device
     for number, track in enumerate(recording.track_ids):
@@ -117,12 +114,12 @@ def predict_tracks(model: nn.Module, about: Mapping[str, Any], recording: Record
             continue
         origin = recording.positions[number, seen[-1]]
         x = np.where(mask[:, None], recording.positions[number, inside] - origin, 0).astype(np.float32)
-        attributes = recording.attributes[number, inside][:, columns] if columns else None
         batch = MotionBatch(
             past=torch.from_numpy(x)[None],
             future=torch.zeros(1, 1, 3),
             mask=None if mask.all() else torch.from_numpy(mask)[None],
-            attributes=None if attributes is None else torch.from_numpy(attributes)[None],
+            attributes=None if attributes is None else attributes[number, inside][None],
+            vectors=None if vectors is None else vectors[number, inside][None],
         )
         futures[track] = forward(model, batch.to(device))[0, :, :3].double().cpu().numpy() + origin
     return futures
