@@ -25,11 +25,11 @@ def configs(effort: float, seed: int) -> dict[str, TrainConfig]:
     """The five runs of the demo by name."""
     ours, plain = recipe("shapes"), recipe("shapes_transformer")
     runs = {
-        "VN-Transformer": replace(ours, epochs=7),
-        "Transformer": replace(plain, epochs=6),
-        "Transformer, SO(3)": replace(plain, epochs=10, rotation="SO3"),
-        "VN forecaster": replace(recipe("motion"), epochs=25),
-        "plain forecaster": replace(recipe("motion_transformer"), epochs=30),
+        "VN-Transformer": replace(ours, epochs=9),
+        "Transformer": replace(plain, epochs=8),
+        "Transformer, SO(3)": replace(plain, epochs=12, rotation="SO3"),
+        "VN forecaster": replace(recipe("motion"), epochs=20),
+        "plain forecaster": replace(recipe("motion_transformer"), epochs=25),
     }
     return {
         name: replace(config, epochs=max(1, round(config.epochs * effort)), seed=seed) for name, config in runs.items()

@@ -1,6 +1,7 @@
 """The training loop, from the config to the tested model."""
 
 import math
+import os
 import signal
 import time
 from collections.abc import Callable, Generator
@@ -257,6 +258,8 @@ class _Clock:
 
 @contextmanager
 def _reproducible(config: TrainConfig) -> Generator[None]:
+    if config.deterministic:  # what cuBLAS wants to be told before it starts
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(config.deterministic or before)
     try:

@@ -12,15 +12,17 @@ from vnt.training.config import TrainConfig
 
 def shapes() -> TrainConfig:
     """VN-Transformer on the built-in shapes: minutes on a CPU, no download."""
-    model = ClassifierConfig(num_classes=21, channels=32, num_heads=8, point_channels=128)
+    model = ClassifierConfig(num_classes=21, channels=32, num_heads=4, point_channels=128)
     return TrainConfig(
-        dataset="shapes", model=model, num_points=128, epochs=20, learning_rate=3e-3, ema=0.99, label_smoothing=0.05
+        dataset="shapes", model=model, num_points=96, epochs=20, learning_rate=3e-3, ema=0.99, label_smoothing=0.05
     )
 
 
 def shapes_transformer() -> TrainConfig:
     """A plain Transformer of the same size on the built-in shapes: the control."""
-    return replace(shapes(), model=TransformerClassifierConfig(num_classes=21, channels=72), learning_rate=1e-3)
+    return replace(
+        shapes(), model=TransformerClassifierConfig(num_classes=21, channels=72, num_heads=4), learning_rate=1e-3
+    )
 
 
 def motion() -> TrainConfig:
