@@ -82,4 +82,4 @@ def _of_products(dtype: torch.dtype, device: torch.device) -> Float[Tensor, "16 
         signs, letters = [1, *(1 if c == "+" else -1 for c in terms[2::3])], terms.replace("-", "+").split("+")
         for sign, (a, b) in zip(signs, letters, strict=True):
             M["wxyz".index(a), "wxyz".index(b), row, column] += sign
-    return M.reshape(16, 9).to(device)
+    return M.reshape(16, 9).to(device, non_blocking=True)
