@@ -14,23 +14,6 @@ from vnt.cli.main import main
 SMALL = ["--epochs", "1", "--model.channels", "8", "--model.num-heads", "2", "--model.depth", "1", "--num-points", "16"]
 
 
-@pytest.fixture(autouse=True)
-def _alone(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("VNT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("VNT_DATA", raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-
-
-@pytest.fixture
-def vnt(capsys):
-    def run(*words):
-        code = main([str(word) for word in words])
-        return code, *capsys.readouterr()
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def scans(tmp_path_factory):
     """A user's own folder: balls and sticks, in three formats."""

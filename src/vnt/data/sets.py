@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -73,6 +73,12 @@ def as_batch(data: CloudSet | MotionSet, attributes: tuple[str, ...] = ()) -> Cl
 
 
 def _shapes(split: Split, folder: Path | None) -> CloudSet:
+    return _generated_shapes(split)
+
+
+@cache
+def _generated_shapes(split: Split) -> CloudSet:
+    """Generated once in a process: several runs in one program wait for it once."""
     sides = ("train", "val") if split == "train+val" else (split,)
     parts = [make_shapes(SHAPES_PER_CLASS[side], split=side) for side in sides]
     points, labels = (torch.from_numpy(np.concatenate(rows)) for rows in zip(*parts, strict=True))
