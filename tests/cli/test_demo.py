@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from vnt.cli import demo
 from vnt.cli.demonstration import demonstrate
 
@@ -29,6 +31,14 @@ def test_the_demo_trains_tests_and_reports(tmp_path, capsys):
         "vn-forecaster",
         "plain-forecaster",
     }
+
+
+def test_the_demo_removes_nothing_but_its_own(tmp_path):
+    (tmp_path / "transformer").mkdir()
+    (tmp_path / "transformer" / "thesis.txt").write_text("years of work")
+    with pytest.raises(ValueError, match="transformer: in the way, and no run of an earlier demo"):
+        demonstrate(tmp_path, demo.configs(effort=0.01, seed=0))
+    assert (tmp_path / "transformer" / "thesis.txt").exists()
 
 
 def test_the_full_demo_is_five_runs():

@@ -5,7 +5,7 @@ import torch
 
 import vnt
 from training.tasks import clouds, config
-from vnt.training.checkpoint import State, load_state, save_state
+from vnt.training.checkpoint import State, forget_after, load_state, save_state
 from vnt.training.config import FORMAT, TrainConfig
 from vnt.training.loop import train
 from vnt.training.recipes import RECIPES, recipe
@@ -29,7 +29,9 @@ def test_round_trip_and_the_last_two_are_kept(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "missing", "bad json", "json without checksum"])
+@pytest.mark.parametrize(
+    "damage", ["truncated", "flipped", "empty", "missing", "bad json", "json without checksum", "edited json"]
+)
 def test_damage_is_refused_and_the_one_before_is_offered(tmp_path, damage):
     save_state(tmp_path, state(1))
     save_state(tmp_path, state(2))
@@ -48,6 +50,8 @@ def test_damage_is_refused_and_the_one_before_is_offered(tmp_path, damage):
             about.write_text("{")
         case "json without checksum":
             about.write_text("{}")
+        case "edited json":
+            about.write_text(about.read_text().replace("2.1", "99.5"))
     with pytest.raises(ValueError, match=r"state-00000002.json: this checkpoint is damaged .*--from-step 1"):
         load_state(tmp_path)
     assert load_state(tmp_path, step=1).step == 1
@@ -60,6 +64,14 @@ def test_a_damaged_only_checkpoint_offers_nothing(tmp_path):
         load_state(tmp_path)
     with pytest.raises(FileNotFoundError, match="no state after 7 steps"):
         load_state(tmp_path, step=7)
+
+
+def test_states_ahead_are_forgotten_when_a_run_goes_on_from_an_earlier_one(tmp_path):
+    save_state(tmp_path, state(6))
+    save_state(tmp_path, state(13))
+    forget_after(tmp_path, 6)
+    assert load_state(tmp_path).step == 6
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_tensors_without_their_json_do_not_count(tmp_path):

@@ -18,7 +18,7 @@ def test_twenty_kills_and_the_same_weights(tmp_path):
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines()[-1] == "kills=20 weights=True state=True metrics=True"
+    assert run.stdout.splitlines()[-1] == "kills=20 resumed=True weights=True state=True metrics=True"
 
 
 def test_a_full_disk_is_one_line(tmp_path):

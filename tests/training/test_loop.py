@@ -62,17 +62,22 @@ def test_resumed_runs_end_with_the_same_bits(tmp_path, steps):
 
     with pytest.raises(Stop):
         train(config(checkpoint_seconds=0.0), tmp_path / "cut", data=clouds(), loss=loss)
-    cut = train(config(checkpoint_seconds=0.0), tmp_path / "cut", data=clouds(), resume=True)
+    taken.clear()
+    steps_left, steps = 15 - steps, 10**6
+    cut = train(config(checkpoint_seconds=0.0), tmp_path / "cut", data=clouds(), resume=True, loss=loss)
+    assert len(taken) == steps_left, "it began anew instead of going on"
     assert torch.equal(weights(cut.model), weights(whole.model))
     without_time = [{k: v for k, v in record.items() if k != "seconds"} for record in cut.metrics]
     assert without_time == [{k: v for k, v in record.items() if k != "seconds"} for record in whole.metrics]
 
 
-def test_ctrl_c_saves_and_says_so(tmp_path):
+@pytest.mark.parametrize("step", [3, 5, 10])
+def test_ctrl_c_saves_and_says_so(tmp_path, step):
+    """In the middle of an epoch (of five steps), and in its last step."""
     import signal
 
     def interrupt(moment):
-        if moment.step == 3:
+        if moment.step == step and moment.metrics is None:
             signal.raise_signal(signal.SIGINT)
 
     import vnt.training.loop as loop
@@ -83,11 +88,40 @@ def test_ctrl_c_saves_and_says_so(tmp_path):
     finally:
         loop.WATCH_SECONDS = before
     assert not stopped.finished
-    assert (tmp_path / "run" / "checkpoints" / "state-00000003.json").exists()
+    assert (tmp_path / "run" / "checkpoints" / f"state-{step:08d}.json").exists()
+    assert len(stopped.metrics) == step // 5
     whole = train(config(), tmp_path / "whole", data=clouds())
     assert torch.equal(
         weights(train(config(), tmp_path / "run", data=clouds(), resume=True).model), weights(whole.model)
     )
+
+
+def test_ctrl_c_in_the_last_step_comes_too_late(tmp_path, monkeypatch):
+    import signal
+
+    monkeypatch.setattr("vnt.training.loop.WATCH_SECONDS", 0.0)
+    watch = lambda moment: signal.raise_signal(signal.SIGINT) if moment.step == 15 and not moment.metrics else None  # noqa: E731
+    assert train(config(), tmp_path / "run", data=clouds(), watch=watch).finished
+
+
+def test_other_data_are_not_gone_on_with(tmp_path):
+    class Stop(Exception):
+        pass
+
+    def watch(moment):
+        if moment.metrics:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train(config(), tmp_path / "run", data=clouds(), watch=watch)
+    with pytest.raises(ValueError, match="the data are not those that this run was begun with"):
+        train(config(), tmp_path / "run", data=clouds(80), resume=True)
+
+
+def test_runs_on_own_data_are_not_evaluated_on_others(tmp_path):
+    train(config(epochs=1), tmp_path / "run", data=clouds())
+    with pytest.raises(ValueError, match="trained on data of your own"):
+        vnt.evaluate(tmp_path / "run")
 
 
 def test_own_model_and_own_loss(tmp_path):

@@ -14,7 +14,7 @@ class Options:
     """Train our Transformer and a plain one on built-in shapes and tracks, turn the test data, and write a report."""
 
     out: Path = Path("runs/demo")
-    """Folder of the demo; what is there from an earlier one is replaced."""
+    """Folder of the demo; the runs of an earlier one there are replaced."""
     effort: float = 1.0
     """Multiplies the number of epochs; 1 takes about five minutes on two cores."""
     seed: int = 0
@@ -39,6 +39,8 @@ def configs(effort: float, seed: int) -> dict[str, TrainConfig]:
 def run(arguments: list[str]) -> None:
     """Parse and run ``vnt demo``."""
     options = tyro.cli(Options, args=arguments, prog="vnt demo")
+    if not 0 < options.effort < 1000:
+        raise ValueError(f"effort must be positive and below 1000, got {options.effort}")
     from vnt.cli.demonstration import demonstrate
 
     demonstrate(options.out, configs(options.effort, options.seed))

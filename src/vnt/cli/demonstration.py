@@ -29,14 +29,14 @@ EXAMPLES = 4
 def demonstrate(folder: Path, configs: dict[str, TrainConfig]) -> None:
     """Train, test, measure, and write ``report.html``."""
     console = Console()
-    shutil.rmtree(folder, ignore_errors=True)
+    targets = {name: folder / _file_name(name) for name in configs}
+    _clear(folder, list(targets.values()))
     started = time.monotonic()
     runs: dict[str, Trained] = {}
     for name, config in configs.items():
         console.print(f"[bold]{name}[/]: {config.dataset}, {config.epochs} epochs, training rotation {config.rotation}")
         with watching(console) as watch:
-            target = folder / name.replace(" ", "-").replace(",", "").replace("(", "").replace(")", "").lower()
-            runs[name] = train(config, target, watch=watch)
+            runs[name] = train(config, targets[name], watch=watch)
         if not runs[name].finished:
             raise KeyboardInterrupt
     seconds = time.monotonic() - started
@@ -67,6 +67,20 @@ def demonstrate(folder: Path, configs: dict[str, TrainConfig]) -> None:
     with atomic_write(folder / "report.html") as path:
         path.write_text(page.html())
     console.print(f"trained for {seconds / 60:.1f} minutes; look at [bold]{folder / 'report.html'}[/]")
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter for letter in name.lower().replace(" ", "-") if letter.isalnum() or letter == "-")
+
+
+def _clear(folder: Path, targets: list[Path]) -> None:
+    """Remove the runs of an earlier demo, and nothing else."""
+    for target in targets:
+        if target.exists():
+            if not (target / "run.json").exists():
+                raise ValueError(f"{target}: in the way, and no run of an earlier demo; --out names another folder")
+            shutil.rmtree(target)
+    (folder / "report.html").unlink(missing_ok=True)
 
 
 def measured_error(trained: Trained, test: CloudBatch | MotionBatch) -> float:

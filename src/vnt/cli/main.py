@@ -43,10 +43,14 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # `vnt ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, OSError, ModuleNotFoundError) as error:
+    except (ValueError, OSError, ModuleNotFoundError, RuntimeError, MemoryError) as error:
+        is_memory = isinstance(error, MemoryError) or "memory" in str(error)
+        if isinstance(error, RuntimeError) and not is_memory:
+            raise  # a mistake of ours: show where
         if debug:
             traceback.print_exc()
-        sys.stderr.write(f"vnt: {' '.join(str(error).split())}\n")
+        advice = ": lower batch_size, num_points or the size of the model" if is_memory else ""
+        sys.stderr.write(f"vnt: {' '.join(str(error).split())[:2000]}{advice}\n")
         return 2
     return 0
 

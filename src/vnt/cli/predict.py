@@ -43,8 +43,11 @@ def run(arguments: list[str]) -> None:
     from vnt.models.saving import load, read_about
     from vnt.training.distributed import choose_device
 
-    about = read_about(options.model)
-    model = load(options.model).to(choose_device(options.device))
+    if not options.top >= 1:
+        raise ValueError(f"top must be at least 1, got {options.top}")
+    folder = options.model.parent if options.model.name == "model.safetensors" else options.model
+    about = read_about(folder)
+    model = load(folder).to(choose_device(options.device))
     rows = _clouds(options, model, about) if "num_classes" in about["model"] else _tracks(options, model, about)
     text = {"json": _as_json, "csv": _as_csv, "table": _as_table}[options.format](rows)
     if options.output is None:
@@ -68,6 +71,8 @@ def _clouds(options: Options, model: Any, about: dict[str, Any]) -> list[dict[st
         row: dict[str, Any] = {"file": str(answer.path)}
         for number, (name, probability) in enumerate(answer.classes):
             row |= {f"class_{number + 1}": name, f"probability_{number + 1}": round(probability, 4)}
+        if answer.scaled is not None:
+            row["scaled_by"] = float(f"{answer.scaled:.3g}")
         rows.append(row | ({"error": answer.error} if answer.error else {}))
     if all("error" in row for row in rows):
         raise ValueError(rows[0]["error"])
@@ -105,12 +110,13 @@ def _as_csv(rows: list[dict[str, Any]]) -> str:
 
 def _as_table(rows: list[dict[str, Any]]) -> str:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = Table(*(name.replace("_", " ") for name in names), box=None, header_style="bold", pad_edge=False)
     for row in rows:
-        table.add_row(*(_word(name, row.get(name, "")) for name in names))
+        table.add_row(*(escape(_word(name, row.get(name, ""))) for name in names))
     text = io.StringIO()
     Console(file=text, width=None if sys.stdout.isatty() else 160).print(table)
     return text.getvalue()

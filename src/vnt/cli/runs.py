@@ -23,6 +23,7 @@ def run(arguments: list[str]) -> None:
     """Parse and run ``vnt runs ...``."""
     options = tyro.cli(Options, args=arguments, prog="vnt runs")
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from vnt.training.runs import differences, summarize
@@ -49,9 +50,10 @@ def run(arguments: list[str]) -> None:
     if not lines:
         Console().print(f"no runs in {root}")
         return
-    table = Table(*lines[0], box=None, header_style="bold", pad_edge=False)
+    names = list(dict.fromkeys(name for line in lines for name in line))
+    table = Table(*names, box=None, header_style="bold", pad_edge=False)
     for line in lines:
-        table.add_row(*(_word(value) for value in line.values()))
+        table.add_row(*(escape(_word(line.get(name))) for name in names))
     Console().print(table)
 
 

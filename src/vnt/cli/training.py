@@ -4,14 +4,17 @@ import os
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from vnt.cli.tables import evaluation_table
 from vnt.files import require_library
+from vnt.models.saving import read_about
 from vnt.training.config import TrainConfig
 from vnt.training.loop import Moment, Trained, train
 from vnt.training.run_folder import RunFolder, new_run_folder
@@ -26,7 +29,10 @@ Watcher = Callable[[Moment], None]
 def start_run(name: str, options: "Options") -> None:
     """A new run of a recipe."""
     folder = options.out or new_run_folder(Path("runs"), name)
-    _run(options.config, folder, options)
+    config = options.config
+    if Path(config.dataset).is_dir():  # so that the run can be evaluated from anywhere
+        config = replace(config, dataset=str(Path(config.dataset).resolve()))
+    _run(config, folder, options)
 
 
 def resume_run(options: "Resume") -> None:
@@ -34,6 +40,8 @@ def resume_run(options: "Resume") -> None:
     run = RunFolder(options.folder)
     if not run.exists:
         raise ValueError(f"{options.folder}: there is no run to resume")
+    if read_about(run.path).get("own_data"):
+        raise ValueError(f"{options.folder}: trained on data of your own; resume it with vnt.train(..., resume=True)")
     if run.about().get("finished"):
         raise ValueError(f"{options.folder}: this run has finished; vnt evaluate {options.folder} looks at it")
     _run(run.config(), options.folder, options, resume=True, from_step=options.from_step)
@@ -48,7 +56,8 @@ def _run(
     from_step: int | None = None,
 ) -> None:
     console = Console(stderr=True, quiet=not _is_first())
-    console.print(f"[bold]{folder}[/]: {config.dataset}, {type(config.model).__name__.removesuffix('Config')}")
+    model = type(config.model).__name__.removesuffix("Config")
+    console.print(f"[bold]{escape(str(folder))}[/]: {escape(config.dataset)}, {model}")
     with watching(console) as show, _tensorboard(folder, wanted=options.tensorboard) as log:
 
         def watch(moment: Moment) -> None:
@@ -71,12 +80,12 @@ def _run(
 def finish(trained: Trained, console: Console, *, data: Path | None, test: bool) -> None:
     """Say what came out, and look at the test split once."""
     if not trained.finished:
-        console.print(f"interrupted; saved. Go on with: [bold]vnt train --resume {trained.folder}[/]")
-        return
+        console.print(f"interrupted; saved. Go on with: [bold]vnt train --resume {escape(str(trained.folder))}[/]")
+        raise SystemExit(1)
     if test:
         found = evaluate(trained.folder, data_folder=data)
         Console().print(evaluation_table(found))
-    console.print(f"done: [bold]{trained.folder}[/]")
+    console.print(f"done: [bold]{escape(str(trained.folder))}[/]")
 
 
 @contextmanager

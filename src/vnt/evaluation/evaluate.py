@@ -50,6 +50,8 @@ def evaluate_batches(
         batch_size: affects speed and memory, not the result.
         seed: of rotations and subsets.
     """
+    if num_points < 0:
+        raise ValueError(f"num_points must not be negative, got {num_points}")
     was_training = model.training
     model.eval()
     transforms: list[Callable] = [RandomSample(num_points)] if num_points and isinstance(whole, CloudBatch) else []

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from vnt.data.batches import MotionBatch, collate
+from vnt.data.cloud import Cloud
 from vnt.data.cloud_files import FORMATS, read_cloud
 from vnt.data.motion_inputs import motion_inputs
 from vnt.data.recording import Recording
@@ -20,10 +21,14 @@ BATCH = 16
 
 @dataclass(frozen=True)
 class CloudPrediction:
-    """The classes of one file, most probable first, or why it could not be read."""
+    """The classes of one file, most probable first, or why it could not be read.
+
+    ``scaled`` is the factor by which it was brought to the sizes that the model knows, where it was far outside them.
+    """
 
     path: Path
     classes: tuple[tuple[str, float], ...] = ()
+    scaled: float | None = None
     error: str | None = None
 
 
@@ -55,6 +60,9 @@ def predict_clouds(
 ) -> Iterator[CloudPrediction]:
     """Classify files, in their order; a file that cannot be read is said so and does not stop the rest.
 
+    A cloud far larger or smaller than any in training is in other units, millimetres for metres say: it is scaled to
+    the middle of the sizes that the model knows, and the answer says by how much.
+
     Args:
         model: a classifier.
         about: what its ``config.json`` says: names of classes and attributes.
@@ -68,7 +76,7 @@ def predict_clouds(
     device = next(model.parameters()).device
     for start in range(0, len(paths), BATCH):
         answers: dict[Path, CloudPrediction] = {}
-        clouds = {}
+        clouds, factors = {}, {}
         for path in paths[start : start + BATCH]:
             try:
                 cloud = read_cloud(path, num_points=num_points, seed=seed)
@@ -76,7 +84,7 @@ def predict_clouds(
                     raise ValueError(f"{path}: the model wants the attributes {', '.join(missing)}, which it lacks")
                 if needs_normals and cloud.normals is None:
                     raise ValueError(f"{path}: the model wants normals, which it lacks")
-                clouds[path] = cloud
+                clouds[path], factors[path] = _in_known_units(cloud, about.get("radius"))
             except (ValueError, OSError) as error:
                 answers[path] = CloudPrediction(path, error=str(error))
         if clouds:
@@ -87,9 +95,20 @@ def predict_clouds(
             for path, row in zip(clouds, probability, strict=True):
                 best = row.topk(min(top, len(row)))
                 pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-                answers[path] = CloudPrediction(path, tuple((names[i] if names else str(i), p) for i, p in pairs))
+                classes = tuple((names[i] if names else str(i), p) for i, p in pairs)
+                answers[path] = CloudPrediction(path, classes, factors[path])
         for path in paths[start : start + BATCH]:
             yield answers[path]
+
+
+def _in_known_units(cloud: Cloud, radii: Sequence[float] | None) -> tuple[Cloud, float | None]:
+    """The cloud, and the factor it was scaled by where its RMS radius is not within twice the range of training."""
+    x = cloud.points - cloud.points.mean(0)
+    radius = float(np.sqrt(np.square(x).sum(1).mean()))
+    if not radii or radius == 0 or radii[0] / 2 <= radius <= 2 * radii[1]:
+        return cloud, None
+    factor = float(np.sqrt(radii[0] * radii[1])) / radius
+    return Cloud(factor * x, cloud.normals, cloud.attributes), factor
 
 
 @torch.no_grad()

@@ -31,7 +31,12 @@ class Evaluation:
 
     def summary(self) -> dict[str, Any]:
         """Each protocol as "training/test", with its numbers, ready for JSON."""
-        return {f"{self.trained}/{rotation}": found.summary() for rotation, found in self.results.items()}
+        return {f"{self.trained}/{rotation}": self._numbers(found) for rotation, found in self.results.items()}
+
+    def _numbers(self, found: Classification | Forecast) -> dict[str, Any]:
+        if isinstance(found, Forecast) or not self.class_names:
+            return found.summary()
+        return found.summary() | {"classes": dict(zip(self.class_names, found.class_accuracy, strict=True))}
 
 
 def evaluate_model(

@@ -45,4 +45,7 @@ def model_from_dict(values: dict[str, Any]) -> ModelConfig:
     kind = values.get("kind")
     if kind not in KINDS:
         raise ValueError(f"no model of kind {kind!r}; {suggest(str(kind), KINDS)}")
-    return KINDS[kind][0](**{key: value for key, value in values.items() if key != "kind"})
+    try:
+        return KINDS[kind][0](**{key: value for key, value in values.items() if key != "kind"})
+    except TypeError as error:  # a key that has no default is missing
+        raise ValueError(f"the config of this {kind} is not whole: {error}") from error

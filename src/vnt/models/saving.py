@@ -64,5 +64,6 @@ def load(path: Path | str) -> nn.Module:
         model = build_model(model_from_dict(about["model"]))
         model.load_state_dict(read_tensors(weights))
     except (RuntimeError, ValueError) as error:
-        raise ValueError(f"{weights}: these weights do not fit config.json ({str(error).splitlines()[0]})") from error
+        message = " ".join(str(error).split())[:200]
+        raise ValueError(f"{weights}: these weights do not fit config.json ({message})") from error
     return model.eval()

@@ -41,7 +41,8 @@ def save_state(folder: Path, state: State) -> None:
     write_tensors(tensors, state.tensors)
     digest = _digest(tensors)
     with atomic_write(tensors.with_suffix(".json")) as path:
-        path.write_text(json.dumps({"step": state.step, "sha256": digest, "rest": state.rest}, indent=1) + "\n")
+        about = {"step": state.step, "sha256": digest, "rest": dict(state.rest)}
+        path.write_text(json.dumps(about | {"seal": _seal(about)}, indent=1) + "\n")
     for old in sorted(folder.glob("state-*.json"))[:-KEPT]:
         old.unlink()
     complete = {path.stem for path in folder.glob("state-*.json")}
@@ -65,6 +66,8 @@ def load_state(folder: Path, *, step: int | None = None) -> State | None:
     path = found[-1]
     try:
         about = json.loads(path.read_text())
+        if about.pop("seal") != _seal(about) or path.stem != f"state-{about['step']:08d}":
+            raise ValueError("its JSON was changed")
         tensors = path.with_suffix(".safetensors")
         if _digest(tensors) != about["sha256"]:
             raise ValueError("its checksum is wrong")
@@ -73,6 +76,13 @@ def load_state(folder: Path, *, step: int | None = None) -> State | None:
         older = [int(other.stem.split("-")[1]) for other in found[:-1]]
         offer = f"; resume from the one before with --from-step {older[-1]}" if older else "; there is no earlier one"
         raise ValueError(f"{path}: this checkpoint is damaged ({error}){offer}") from error
+
+
+def forget_after(folder: Path, step: int) -> None:
+    """Remove states that lie ahead of where a run goes on: it will write them again."""
+    for path in folder.glob("state-*"):
+        if path.stem > f"state-{step:08d}":
+            path.unlink()
 
 
 def pack(model: nn.Module, average: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -85,10 +95,18 @@ def pack(model: nn.Module, average: nn.Module, optimizer: torch.optim.Optimizer)
     return tensors
 
 
-def unpack(
+def unpack(state: State, folder: Path, model: nn.Module, average: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put the tensors of `pack` back where they were; ``folder`` is named where they do not fit."""
+    try:
+        _unpack(state.tensors, model, average, optimizer)
+    except RuntimeError as error:
+        message = " ".join(str(error).split())[:200]
+        raise ValueError(f"{folder}: the state after {state.step} steps does not fit the model ({message})") from error
+
+
+def _unpack(
     tensors: Mapping[str, Tensor], model: nn.Module, average: nn.Module, optimizer: torch.optim.Optimizer
 ) -> None:
-    """Put the tensors of `pack` back where they were."""
     for prefix, module in (("model.", model), ("average.", average)):
         part = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
         module.load_state_dict(part)
@@ -103,6 +121,11 @@ def unpack(
         optimizer.state[parameter] = {
             key: value.to(parameter.device) if key != "step" or fused else value for key, value in found.items()
         }
+
+
+def _seal(about: Mapping[str, Any]) -> str:
+    """A checksum of what the JSON says."""
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:

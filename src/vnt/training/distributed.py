@@ -74,7 +74,9 @@ def choose_device(name: str) -> torch.device:
             device = torch.device(name)
         except RuntimeError as error:
             raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {name!r}") from error
-        if device.type == "cuda" and not torch.cuda.is_available():
-            raise ValueError(f"device {name!r} was asked for, but torch sees no GPU here")
+        if device.type not in ("cpu", "cuda"):
+            raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {name!r}")
+        if device.type == "cuda" and not (device.index or 0) < torch.cuda.device_count():
+            raise ValueError(f"device {name!r} was asked for, torch sees {torch.cuda.device_count()} GPUs here")
         return device
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")

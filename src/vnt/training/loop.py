@@ -13,12 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vnt.data.batches import Batch, Batches, MotionBatch, item_seed
+from vnt.data.batches import Batch, Batches, CloudBatch, MotionBatch, item_seed
 from vnt.evaluation.evaluate import evaluate_batches, forward
+from vnt.geometry import center, rms_radius
 from vnt.models.kinds import build_model
 from vnt.models.saving import write_about, write_weights
 from vnt.training.average import Average
-from vnt.training.checkpoint import State, load_state, pack, save_state, unpack
+from vnt.training.checkpoint import State, forget_after, load_state, pack, save_state, unpack
 from vnt.training.config import TrainConfig
 from vnt.training.distributed import Processes, processes
 from vnt.training.optimizer import learning_rate, make_optimizer
@@ -85,13 +86,13 @@ def train(
     """
     with processes(config.device) as group, _reproducible(config):
         run = RunFolder(Path(folder))
+        own = {"own_model": None if model is None else type(model).__name__, "own_data": data is not None}
         data = data if data is not None else load_data(config, data_folder)
         if config.batch_size < group.count or len(data.train) < group.count:
             raise ValueError(f"a batch of {config.batch_size} cannot be spread over {group.count} processes")
         data = replace(data, train=data.train.to(group.device), val=data.val.to(group.device))
 
         torch.manual_seed(config.seed)
-        own = None if model is None else type(model).__name__
         if model is None:
             config = replace(config, model=fit_model(config.model, data))
             model = build_model(config.model)
@@ -111,10 +112,11 @@ def train(
 
         step, loss_sum = 0, torch.zeros((), dtype=torch.float64, device=group.device)
         if resume and (state := load_state(run.checkpoints, step=from_step)) is not None:
-            unpack(state.tensors, model, average.model, optimizer)
+            unpack(state, run.checkpoints, model, average.model, optimizer)
             step = state.step
             loss_sum += state.rest["loss_sum"]
         if group.is_first:
+            forget_after(run.checkpoints, step)
             run.rewind(step)
         group.wait()
 
@@ -132,9 +134,12 @@ def train(
                     step += 1
                     if watch is not None and clock.is_time_to_watch():
                         watch(Moment(step, num_steps, epoch, _require_finite(value, step)))
-                    if group.is_first and step % len(batches) and (clock.is_time_to_save() or interrupted()):
+                    if step % len(batches) == 0:
+                        break  # what belongs to the end of an epoch comes first
+                    stop = interrupted()
+                    if group.is_first and (stop or clock.is_time_to_save()):
                         _save(run, step, model, average, optimizer, loss_sum)
-                    if interrupted():
+                    if stop:
                         return Trained(run.path, average.model, run.metrics(), finished=False)
 
                 mean_loss = _require_finite(loss_sum / len(batches), step)
@@ -153,8 +158,11 @@ def train(
                         write_weights(run.path, average.model)
                     if watch is not None:
                         watch(Moment(step, num_steps, epoch, mean_loss, record))
-                if group.is_first and (clock.is_time_to_save() or step == num_steps):
+                stop = interrupted() and step < num_steps
+                if group.is_first and (stop or clock.is_time_to_save() or step == num_steps):
                     _save(run, step, model, average, optimizer, loss_sum)
+                if stop:
+                    return Trained(run.path, average.model, run.metrics(), finished=False)
         if group.is_first:
             run.note({"finished": True, "seconds": round(time.monotonic() - started, 1)})
         return Trained(run.path, average.model, run.metrics(), finished=True)
@@ -192,7 +200,7 @@ def _step(
 
 
 def _open(
-    run: RunFolder, config: TrainConfig, data: Data, num_steps: int, own_model: str | None, *, resume: bool
+    run: RunFolder, config: TrainConfig, data: Data, num_steps: int, own: dict[str, Any], *, resume: bool
 ) -> None:
     """Begin the folder, or see that the run in it is the one to go on with."""
     if run.exists and not resume:
@@ -202,6 +210,8 @@ def _open(
             raise ValueError(f"{run.path}: there is no run to resume")
         if run.config() != config:
             raise ValueError(f"{run.path}: this run was begun with another config, see config.json there")
+        if run.about().get("steps") != num_steps or run.about().get("items") != len(data.train):
+            raise ValueError(f"{run.path}: the data are not those that this run was begun with")
         return
     run.path.mkdir(parents=True, exist_ok=True)
     training = {key: value for key, value in config.to_dict().items() if key != "model"}
@@ -211,11 +221,19 @@ def _open(
         "up": data.up,
         "dt": data.dt,
         "past": data.train.past.shape[1] if isinstance(data.train, MotionBatch) else None,
-        "own_model": own_model,
+        "radius": _sizes(data.train) if isinstance(data.train, CloudBatch) else None,
         "training": training,
+        **own,
     }
     write_about(run.path, config.model, about)
-    run.note(machine_facts() | {"started": time.strftime("%Y-%m-%d %H:%M:%S"), "steps": num_steps, "finished": False})
+    facts = {"started": time.strftime("%Y-%m-%d %H:%M:%S"), "steps": num_steps, "items": len(data.train)}
+    run.note(machine_facts() | facts | {"finished": False})
+
+
+def _sizes(clouds: CloudBatch) -> list[float]:
+    """The smallest and the largest RMS radius: what lies far outside is in other units."""
+    radius = rms_radius(center(clouds.points, clouds.mask)[0], clouds.mask)
+    return [float(radius.min()), float(radius.max())]
 
 
 def _save(

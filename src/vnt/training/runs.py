@@ -1,5 +1,6 @@
 """Trained runs: evaluate one, list and compare many."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,10 @@ def evaluate(
     """
     run = RunFolder(Path(folder))
     about, config = read_about(run.path), run.config()
+    if about.get("own_data"):
+        raise ValueError(f"{run.path}: trained on data of your own: call vnt.evaluation.protocols.evaluate_model")
+    if not protocols:
+        raise ValueError("evaluate needs at least one test rotation: I, z, SO3")
     model = load(run.path)
     test = load_split(config, split, data_folder)
     found = evaluate_model(
@@ -49,19 +54,28 @@ def evaluate(
         device=choose_device(device),
     )
     if split == "test":
-        run.note({"test": found.summary()})
+        noted = {name: numbers | {"num_points": num_points} for name, numbers in found.summary().items()}
+        try:
+            run.note({"test": run.about().get("test", {}) | noted})
+        except OSError as error:
+            warnings.warn(f"{run.path}: the result could not be kept ({error})", stacklevel=2)
     return found
 
 
 def summarize(root: Path | str) -> list[dict[str, Any]]:
     """One line for each run below a folder: what it was, how far it came, and its last numbers."""
-    lines = []
+    lines: list[dict[str, Any]] = []
     for run in find_runs(Path(root)):
-        config, about, metrics = run.config(), run.about(), run.metrics()
+        name = str(run.path.relative_to(root))
+        try:
+            config, about, metrics = run.config(), run.about(), run.metrics()
+        except (ValueError, OSError) as error:
+            lines.append({"run": name, "state": str(error)})
+            continue
         last = metrics[-1] if metrics else {}
         lines.append(
             {
-                "run": str(run.path.relative_to(root)),
+                "run": name,
                 "data": config.dataset,
                 "model": type(config.model).__name__.removesuffix("Config"),
                 "rotation": config.rotation,
