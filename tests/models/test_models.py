@@ -99,8 +99,6 @@ DEGENERATE = {
 @TRAINING
 @pytest.mark.parametrize("kind", DEGENERATE)
 def test_degenerate_clouds_give_finite_values_and_gradients(make, name, dtype, training, kind):
-    if name == "paper" and kind.endswith("huge") and not training:
-        pytest.skip("fresh running statistics let 1e12 through to the attention: scores of 1e24 have no gradient")
     model = make(name, dtype).train(training)
     inputs = inputs_for(model, 3, 8, dtype=dtype)
     points, mask = DEGENERATE[kind](inputs.points)
@@ -109,6 +107,8 @@ def test_degenerate_clouds_give_finite_values_and_gradients(make, name, dtype, t
     out = bind(model, mask)(points, *others)
     (out / out.detach().abs().amax().clamp(min=1)).square().sum().backward()
     assert torch.isfinite(out).all()
+    if name == "paper" and kind.endswith("huge") and not training:
+        return  # fresh running statistics let 1e12 through to the attention, and scores of 1e24 have no gradient
     assert points.grad is not None
     assert torch.isfinite(points.grad).all()
     for key, parameter in model.named_parameters():

@@ -2,7 +2,6 @@
 
 import math
 import os
-import signal
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from vnt.training.average import Average
 from vnt.training.checkpoint import State, forget_after, load_state, pack, save_state, unpack
 from vnt.training.config import TrainConfig
 from vnt.training.distributed import Processes, processes
+from vnt.training.interruption import interruptible
 from vnt.training.optimizer import learning_rate, make_optimizer
 from vnt.training.run_folder import RunFolder, machine_facts
 from vnt.training.task import Data, TaskLoss, augmentations, fit_model, load_data
@@ -124,7 +124,7 @@ def train(
         objective = TaskLoss(config.label_smoothing) if loss is None else loss
         clock = _Clock(config.checkpoint_seconds)
         started = time.monotonic()
-        with _interruptible(group) as interrupted:
+        with interruptible(group) as interrupted:
             while step < num_steps:
                 epoch, within = divmod(step, len(batches))
                 for batch in batches.epoch(epoch, start=within):
@@ -284,27 +284,3 @@ def _reproducible(config: TrainConfig) -> Generator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
-
-
-@contextmanager
-def _interruptible(group: Processes) -> Generator[Callable[[], bool]]:
-    """Ctrl-C ends the step first, so that what is saved is whole; a second one ends at once."""
-    pressed: list[int] = []
-    if group.count > 1:  # torchrun ends all processes together
-        yield lambda: False
-        return
-
-    def press(number: int, frame: object) -> None:
-        if pressed:
-            raise KeyboardInterrupt
-        pressed.append(number)
-
-    try:
-        before = signal.signal(signal.SIGINT, press)
-    except ValueError:  # not in the main thread, where signals do not arrive
-        yield lambda: False
-        return
-    try:
-        yield lambda: bool(pressed)
-    finally:
-        signal.signal(signal.SIGINT, before)
