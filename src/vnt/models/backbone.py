@@ -78,9 +78,9 @@ class VNLift(nn.Module):
                 V = self.lift(V, tokens.mask)
             else:
                 V = self.lift(V)
-            return V if self.gate is None else self.gate(V, self._scalars(tokens, scalars).to(dtype))
+            return V if self.gate is None else self.gate(V, self.scalars(tokens, scalars).to(dtype))
 
-    def _scalars(self, tokens: InputTokens, scalars: Tensor | None) -> Float[Tensor, "*batch N K_all"]:
+    def scalars(self, tokens: InputTokens, scalars: Tensor | None) -> Float[Tensor, "*batch N K_all"]:
         """What is known of each point beside its direction."""
         known = [] if scalars is None else [scalars]
         if self.tells_distance:

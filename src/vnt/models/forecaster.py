@@ -93,13 +93,20 @@ class VNTransformerForecaster(nn.Module):
         V = self._encode(past, attributes, mask, vectors)[0]
         return Features(V, lengths(V, eps=1e-12).to(V.dtype))
 
-    def _encode(
+    def tokens(
         self, past: Tensor, attributes: Tensor | None, mask: Tensor | None, vectors: Tensor | None
-    ) -> tuple[Tensor, Tensor | None, InputTokens]:
+    ) -> tuple[InputTokens, Float[Tensor, "*batch T F"]]:
+        """What the lift is given: positions and differences as vectors, and the time of each step as scalars."""
         tokens = input_tokens(self.config, past, attributes, mask, vectors, scale_vectors=True)
         steps = F.pad(_differences(tokens.positions, mask), (0, self.config.spatial_dim - 3))[..., None, :]
         tokens = dataclasses.replace(tokens, vectors=torch.cat([tokens.vectors, steps], -2))
-        lifted = self.lift(tokens, time_features(tokens.positions, mask))
+        return tokens, time_features(tokens.positions, mask)
+
+    def _encode(
+        self, past: Tensor, attributes: Tensor | None, mask: Tensor | None, vectors: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, InputTokens]:
+        tokens, time = self.tokens(past, attributes, mask, vectors)
+        lifted = self.lift(tokens, time)
         V, encoded_mask = self.trunk(lifted, mask)
         if self.late_attributes is not None and self.late_gate is not None and tokens.scalars is not None:
             V = self.late_gate(V, self.late_attributes(V, lifted, tokens.scalars, mask))

@@ -1,0 +1,196 @@
+r"""A certificate: how far the whole model's output can move under any rotation, proved at the actual activations.
+
+f(XR)R⁻¹ is the network at X with each bias εU replaced by εU R⁻¹ (`vnt.equivariance.first_order`). So run it at X once,
+and carry along where each token can go for *any* rotation R (`vnt.equivariance.enclosures`): its first-order change, and
+a bound on the rest. That is Proposition 4 with constants that hold where the activations are, applied to what is of
+second order in ε only.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vnt.equivariance.bounds import spectral_norm
+from vnt.equivariance.enclosures import (
+    LONGEST,
+    Enclosure,
+    Mask,
+    enclose_cross_product,
+    enclose_encoder,
+    enclose_invariant,
+    enclose_linear,
+    enclose_mlp,
+    enclose_perceptron,
+    exact,
+    max_rows,
+    mean_tokens,
+)
+from vnt.equivariance.subject import Subject
+from vnt.layers import VNMLP, VNEdgeConv, VNGate, VNLatentEncoder
+from vnt.models.backbone import VNLift, VNTrunk
+from vnt.models.classifier import VNTransformerClassifier
+from vnt.models.forecaster import VNTransformerForecaster
+from vnt.models.tokens import InputTokens, input_tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What no rotation exceeds, at these inputs.
+
+    Attributes:
+        relative: bound on Δ(f, X, R)/‖f(X)‖ over all rotations R, of each item; infinite where nothing can be said.
+        first_order: the part of it that is the first-order law's, √8 σ(A)/‖f(X)‖; what is left bounds the remainder.
+        stages: (name, first-order size, rest) of the median token at each stage, relative to its length.
+    """
+
+    relative: Float[Tensor, "B"]
+    first_order: Float[Tensor, "B"]
+    stages: list[tuple[str, float, float]]
+
+    @property
+    def worst(self) -> float:
+        """The largest of the items' bounds."""
+        return float(self.relative.max())
+
+
+def certify(subject: Subject) -> Certificate:
+    """The certificate of a classifier or forecaster of this library, in evaluation mode, at the subject's arguments.
+
+    Raises ValueError for a model that has none. Run it in float64: the bound itself is computed with rounding.
+    """
+    model = subject.module
+    if not isinstance(model, VNTransformerClassifier | VNTransformerForecaster):
+        raise ValueError(f"a certificate needs a VN-Transformer of this library, got {subject.name}")
+    if model.training:
+        raise ValueError("a certificate is for evaluation mode: call model.eval()")
+    if model.late_attributes is not None and model.late_attributes.query is not None:
+        raise ValueError("no certificate for latents with late fusion: the attention that reads attributes has no rule")
+    bounds, first, stages = [], [], []
+    for i in range(subject.num_items):  # one at a time: attention weights are N×N matrices, and there are nine slopes
+        item = subject.items(slice(i, i + 1))
+        arguments = (*item.arguments, None, None, None)[:4]
+        trail = Trail()
+        with torch.no_grad():
+            if isinstance(model, VNTransformerClassifier):
+                found = _classifier(model, *arguments, trail)
+            else:
+                found = _forecaster(model, *arguments, trail)
+            scale = item.value().flatten().norm()
+        first.append(LONGEST * spectral_norm(found.slopes.flatten(1)) / scale)
+        bounds.append(torch.nan_to_num(first[-1] + found.rest.sum() / scale, nan=torch.inf, posinf=torch.inf))
+        stages.append([*trail.stages, ("output", float(first[-1]), float(found.rest.sum() / scale))])
+    worst = max(range(len(bounds)), key=lambda i: float(bounds[i]))
+    return Certificate(torch.stack(bounds), torch.stack(first), stages[worst])
+
+
+class Trail:
+    """What was found on the way, for people to look at."""
+
+    def __init__(self):
+        self.stages: list[tuple[str, float, float]] = []
+
+    def note(self, name: str, x: Enclosure) -> None:
+        """The median token's numbers."""
+        length = x.center.flatten(-x.axes).norm(dim=-1).clamp(min=1e-300)
+        self.stages.append((name, float((x.linear_size / length).median()), float((x.rest / length).median())))
+
+
+def _classifier(
+    model: VNTransformerClassifier,
+    points: Tensor,
+    attributes: Tensor | None,
+    mask: Mask,
+    vectors: Tensor | None,
+    trail: Trail,
+) -> Enclosure:
+    """Logits less their mean."""
+    tokens = input_tokens(model.config, points, attributes, mask, vectors, scale_vectors=False)
+    x = _lift(model.lift, tokens)
+    trail.note("lift", x)
+    x, mask = _trunk(model.trunk, x, mask)
+    trail.note("encoder", x)
+    x = enclose_invariant(model.invariant, x)
+    if model.late_attributes is not None and tokens.scalars is not None:
+        known = exact(tokens.scalars.to(x.center.dtype), 1)
+        x = Enclosure(torch.cat([x.center, known.center], -1), torch.cat([x.slopes, known.slopes], -1), x.rest, 1)
+    trail.note("invariant", x)
+    last = None
+    if model.point_mlp is not None:
+        *inner, last = model.point_mlp
+        assert isinstance(last, nn.Linear)
+        x = enclose_perceptron(inner, x)
+        trail.note("point MLP", x)
+    pooled = []
+    if model.config.pooling != "max":
+        pooled.append(mean_tokens(x if last is None else enclose_perceptron([last], x), mask))
+    if model.config.pooling != "mean":
+        pooled.append(max_rows(x, last, mask))
+    x = Enclosure(
+        torch.cat([part.center for part in pooled], -1),
+        torch.cat([part.slopes for part in pooled], -1),
+        torch.stack([part.rest for part in pooled]).norm(dim=0),
+        1,
+    )
+    trail.note("pool", x)
+    *inner, last = model.head
+    assert isinstance(last, nn.Linear)
+    x = enclose_perceptron(inner, x)
+    W = last.weight - last.weight.mean(0)  # logits less their mean
+    return Enclosure(last(x.center), x.slopes @ W.mT, spectral_norm(W) * x.rest, 1)
+
+
+def _forecaster(
+    model: VNTransformerForecaster,
+    past: Tensor,
+    attributes: Tensor | None,
+    mask: Mask,
+    vectors: Tensor | None,
+    trail: Trail,
+) -> Enclosure:
+    """Displacements from the last observed point; attributes, where it predicts them, behind them."""
+    tokens, time = model.tokens(past, attributes, mask, vectors)
+    x = _lift(model.lift, tokens, time)
+    trail.note("lift", x)
+    x, mask = _trunk(model.trunk, x, mask)
+    trail.note("encoder", x)
+    if model.late_gate is not None and tokens.scalars is not None:
+        x = _gate(model.late_gate, x, tokens.scalars.to(x.center.dtype))
+    x = mean_tokens(x, mask)
+    trail.note("pool", x)
+    x = enclose_mlp(model.head, x)
+    units = tokens.radius[..., None, None].to(x.center.dtype)
+    width = x.center.shape[-1] if model.config.predict_attributes else 3
+    scale = torch.cat(
+        [units.expand(*units.shape[:-1], 3), torch.ones_like(units).expand(*units.shape[:-1], width - 3)], -1
+    )
+    return Enclosure(x.center[..., :width] * scale, x.slopes[..., :width] * scale, x.rest * scale.amax((-2, -1)))
+
+
+def _trunk(trunk: VNTrunk, x: Enclosure, mask: Mask) -> tuple[Enclosure, Mask]:
+    x = enclose_encoder(trunk.encoder, x, mask)
+    if trunk.chirality is not None:
+        x = enclose_cross_product(trunk.chirality, x)
+    return x, None if isinstance(trunk.encoder, VNLatentEncoder) else mask
+
+
+def _lift(lift: VNLift, tokens: InputTokens, scalars: Tensor | None = None) -> Enclosure:
+    """Points are exact; only the lift's own biases change, each channel times its gate."""
+    vectors = tokens.vectors.to(next(lift.parameters()).dtype)
+    if isinstance(lift.lift, VNEdgeConv):
+        return exact(lift(tokens, scalars))
+    x = (
+        enclose_mlp(lift.lift, exact(vectors))
+        if isinstance(lift.lift, VNMLP)
+        else enclose_linear(lift.lift, exact(vectors))
+    )
+    if lift.gate is None:
+        return x
+    return _gate(lift.gate, x, lift.scalars(tokens, scalars).to(vectors.dtype))
+
+
+def _gate(gate: VNGate, x: Enclosure, scalars: Tensor) -> Enclosure:
+    """Scalars do not turn: each channel is multiplied by a number."""
+    gain = gate(torch.ones_like(x.center[..., :1]), scalars)  # (..., C, 1)
+    return Enclosure(x.center * gain, x.slopes * gain, x.rest * gain.abs().amax((-2, -1)))

@@ -1,0 +1,374 @@
+r"""Where activations can go when every bias turns: their first-order change exactly, and a bound on the rest.
+
+With each bias εU replaced by εU + εU M, M = R⁻¹ − I (`vnt.equivariance.first_order`), a token V becomes
+
+    V + Σ_j m_j D_j + ρ,   ‖ρ‖_F ≤ rest,   m = vec(M), ‖m‖ ≤ √8 for every rotation R.
+
+Each function takes one layer and such an enclosure of its input, and gives that of its output: the nine slopes D_j by
+the layer's derivative, and the rest by a constant times the old rest plus half a bound on the second derivative times
+the squared size of the change. Constants compound only in what is of second order in ε, which is why the result is
+close to the truth. Each is one inequality, derived in docs/bounds.md.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from vnt.equivariance.bounds import (
+    GELU_CONSTANT,
+    GELU_CURVATURE,
+    normalizing_constant,
+    projector_slope,
+    spectral_norm,
+)
+from vnt.equivariance.first_order import bias
+from vnt.functional import attention_weights, cross_product, invariant, linear
+from vnt.geometry import masked_mean
+from vnt.layers import (
+    VNMLP,
+    VNBatchNorm,
+    VNCrossProduct,
+    VNEncoder,
+    VNEncoderBlock,
+    VNInvariant,
+    VNLatentEncoder,
+    VNLayerNorm,
+    VNLinear,
+    VNMultiheadAttention,
+    VNReLU,
+    VNRMSNorm,
+)
+
+Mask = Bool[Tensor, "*batch N"] | None
+LONGEST = math.sqrt(8)
+"""‖vec(R⁻¹ − I)‖ = √(4 − 4 cos θ) at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Enclosure:
+    """A set that holds a tensor for every rotation of the biases.
+
+    Attributes:
+        center: (..., C, S) vectors or (..., F) numbers, as the network has them.
+        slopes: (9, *center), the change with each entry of R⁻¹ − I.
+        rest: (...), how far a token can be from center + Σ m_j slopes_j.
+        axes: how many trailing axes of the center make one token: 2 or 1.
+    """
+
+    center: Tensor
+    slopes: Tensor
+    rest: Tensor
+    axes: int = 2
+
+    @property
+    def size(self) -> Tensor:
+        """(...), how far a token can be from the center."""
+        return self.linear_size + self.rest
+
+    @property
+    def linear_size(self) -> Tensor:
+        """(...), a bound on ‖Σ_j m_j slopes_j‖ over all rotations."""
+        return LONGEST * spectral_bound(self.slopes.flatten(-self.axes).movedim(0, -2))
+
+
+def spectral_bound(A: Float[Tensor, "*tokens M C"]) -> Float[Tensor, "*tokens"]:
+    """σ(A) ≤ ‖(AᵀA)⁴‖_F^(1/8): at most rank^(1/16) times too large, for three small products."""
+    G = A.mT @ A if A.shape[-1] <= A.shape[-2] else A @ A.mT
+    unit = G.diagonal(dim1=-2, dim2=-1).sum(-1).clamp(min=1e-300)
+    G = G / unit[..., None, None]
+    G = G @ G
+    return (G @ G).flatten(-2).norm(dim=-1) ** 0.125 * unit.sqrt()
+
+
+def at_most(x: Enclosure, movement: Tensor) -> Enclosure:
+    """The same, knowing a bound on the whole movement of each token: the rest is no more than that and the slopes'."""
+    return Enclosure(x.center, x.slopes, torch.fmin(x.rest, movement + x.linear_size), x.axes)
+
+
+def exact(center: Tensor, axes: int = 2) -> Enclosure:
+    """What no bias has touched."""
+    return Enclosure(center, center.new_zeros(9, *center.shape), center.new_zeros(center.shape[:-axes]), axes)
+
+
+def add(a: Enclosure, b: Enclosure) -> Enclosure:
+    """A sum, of a residual connection."""
+    return Enclosure(a.center + b.center, a.slopes + b.slopes, a.rest + b.rest, a.axes)
+
+
+def derivative(f: Callable[[Tensor], Tensor], x: Tensor, slopes: Tensor) -> Tensor:
+    """Df(x) applied to each slope."""
+    return torch.stack([torch.func.jvp(f, (x,), (slope,))[1] for slope in slopes])
+
+
+def enclose_linear(layer: VNLinear, x: Enclosure) -> Enclosure:
+    """W V + εU(I + M): linear in both, so that only the old rest is stretched."""
+    slopes = linear(x.slopes, layer.weight)
+    if layer.bias_direction is not None:
+        units = torch.eye(9, dtype=slopes.dtype, device=slopes.device).unflatten(-1, (3, 3))
+        change = F.pad(bias(layer)[:, :3] @ units, (0, layer.spatial_dim - 3))  # (9, C, S)
+        slopes = slopes + change.reshape(9, *[1] * (x.center.ndim - 2), *change.shape[1:])
+    return Enclosure(layer(x.center), slopes, spectral_norm(layer.weight) * x.rest)
+
+
+def normalizing_rest(length: Tensor, size: Tensor, rest: Tensor, count: int, eps: float) -> Tensor:
+    """Of x ↦ x/√(|x|²/n + eps): slope 1/s, second derivative 3|x|/(n s³), both where the ball is nearest zero."""
+    slope = normalizing_constant(length, size, count, eps)
+    return slope * rest + 1.5 * slope**3 * (length + size) / count * size.square()
+
+
+def enclose_norm(layer: VNRMSNorm | VNLayerNorm | VNBatchNorm, x: Enclosure) -> Enclosure:
+    """VN-RMSNorm to second order; for the paper's norms the whole change counts as rest."""
+    V, size = x.center, x.size
+    slopes = derivative(layer, V, x.slopes)
+    most_gain = layer.gain.abs().max()
+    if isinstance(layer, VNRMSNorm):
+        length = V.flatten(-2).norm(dim=-1)
+        rest = most_gain * normalizing_rest(length, size, x.rest, layer.channels, layer.eps)
+        image = layer(V)
+        bounded = image.flatten(-2).norm(dim=-1) + most_gain * math.sqrt(layer.channels)
+        return at_most(Enclosure(image, slopes, rest), bounded)
+    # v/|v| · n(|v|): directions turn by at most size/|v|, and by 2; lengths n move by their own constant.
+    guarded = (V.square().sum(-1) + layer.eps).sqrt()
+    if isinstance(layer, VNLayerNorm):
+        normal = F.layer_norm(guarded, guarded.shape[-1:], layer.gain, layer.shift, layer.eps)
+        spread = (guarded - guarded.mean(-1, keepdim=True)).norm(dim=-1)
+        change = most_gain * normalizing_constant(spread, size, layer.channels, layer.eps) * size
+        change = change.clamp(max=2 * float(most_gain) * math.sqrt(layer.channels))  # |n| ≤ √C, whatever the size
+    else:
+        gain = layer.gain * torch.rsqrt(layer.running_var + layer.eps)
+        normal, change = (guarded - layer.running_mean) * gain + layer.shift, gain.abs().max() * size
+    turn = normalizing_constant(V.norm(dim=-1), size[..., None], 1, layer.eps)
+    one_by_one = ((turn * size[..., None]).clamp(max=2) * normal).norm(dim=-1)
+    together = (turn * normal.abs()).amax(-1) * size
+    return at_most(
+        Enclosure(layer(V), slopes, torch.full_like(size, torch.inf)), torch.minimum(one_by_one, together) + change
+    )
+
+
+def enclose_relu(layer: VNReLU, x: Enclosure) -> Enclosure:
+    """q − (1 − α) min(⟨q, k⟩, 0)/(|k|² + eps) k: linear in q, curved in k, with a kink where ⟨q, k⟩ = 0."""
+    V, W, U = x.center, layer.weight, layer.direction
+    q, k = linear(V, W), linear(V, U)
+    w, u = W.norm(dim=-1), U.norm(dim=-1)
+    dq, dk = (_channel_size(linear(x.slopes, A), length * x.rest[..., None]) for A, length in ((W, w), (U, u)))
+    q_length, k_length = q.norm(dim=-1), k.norm(dim=-1)
+    least, most = (k_length - dk).clamp(min=0), k_length + dk
+    share = abs(1 - layer.negative_slope)
+    slope = projector_slope(least, most, layer.eps)
+    along, change = (q * k).sum(-1), q_length * dk + k_length * dq + dq * dk
+    rectified = along <= change  # ⟨q, k⟩ < 0 somewhere: elsewhere the layer is W, and linear
+    undecided = along.abs() <= change
+    curved = 1.5 / (least.square() + layer.eps) * dk.square() * q_length + slope * dq * dk
+    kinked = change * most / (least.square() + layer.eps)
+    new = share * torch.where(rectified, curved + torch.where(undecided, kinked, 0), 0)
+    # A constant on all that can happen: features by σ(W), directions by their slope where they matter.
+    steep = share * torch.where(rectified, (q_length + dq) * slope, 0)
+    constant = max(1.0, abs(layer.negative_slope)) * spectral_norm(W) + spectral_bound(steep[..., None] * U)
+    rest = constant * x.rest + new.norm(dim=-1)
+    return at_most(Enclosure(layer(V), derivative(layer, V, x.slopes), rest), constant * x.size)
+
+
+def _channel_size(slopes: Tensor, rest: Tensor) -> Tensor:
+    """(..., C): how far each channel can move."""
+    return LONGEST * spectral_bound(slopes.movedim(0, -2)) + rest
+
+
+def enclose_mlp(layer: VNMLP, x: Enclosure) -> Enclosure:
+    """One after the other."""
+    if layer.expand is not None and layer.norm is not None:
+        x = enclose_norm(layer.norm, enclose_linear(layer.expand, x))
+    return enclose_linear(layer.contract, enclose_relu(layer.activation, x))
+
+
+def enclose_attention(layer: VNMultiheadAttention, query: Enclosure, key: Enclosure, mask: Mask) -> Enclosure:
+    """Σ_n a_n z_n, a = softmax(s): its second derivative along any change is a sum of covariances under a.
+
+    out″ = Cov((ṡ − Eṡ)², z) + Cov(s̈, z) + 2 Cov(ṡ, ż), with ṡ and s̈ the scores' first and second derivatives; and under
+    a change of scores of at most d, no weight grows by more than e^(2d).
+    """
+    H = layer.num_heads
+    scale = (layer.spatial_dim * layer.value_channels / H) ** -0.5
+    parts = [enclose_linear(part, x) for part, x in ((layer.query, query), (layer.key, key), (layer.value, key))]
+    q, k, z = (_heads(part.center, H) for part in parts)  # (..., H, N, S·P)
+    slopes = [_heads(part.slopes, H) for part in parts]
+    sigma = [
+        spectral_norm(part.weight.unflatten(0, (H, -1)))[:, None] for part in (layer.query, layer.key, layer.value)
+    ]
+    rests = [s * x.rest[..., None, :] for s, x in zip(sigma, (query, key, key), strict=True)]  # (..., H, N)
+    dq, dk, dz = (_channel_size(D, rest) for D, rest in zip(slopes, rests, strict=True))
+    if mask is not None:
+        kept = mask[..., None, :]
+        rests[1:], (dk, dz) = [torch.where(kept, r, 0) for r in rests[1:]], (torch.where(kept, d, 0) for d in (dk, dz))
+        k, z = (torch.where(kept[..., None], x, 0) for x in (k, z))
+    head_mask = None if mask is None else mask[..., None, :].expand(*q.shape[:-2], -1)
+    a = attention_weights(q[..., None], k[..., None], head_mask)  # (..., H, M, N)
+
+    def mean(x: Tensor) -> Tensor:
+        return (a @ x[..., None]).squeeze(-1).clamp(min=0)
+
+    out = a @ z
+    spread_k, spread_z = _deviation(a, k), _deviation(a, z)
+    widest = 2 * (_amax((z - z.mean(-2, keepdim=True)).norm(dim=-1), head_mask) + dz.amax(-1, keepdim=True))
+    q_length = q.norm(dim=-1)
+    moved_k = mean(dk.square()).sqrt()
+    drift = scale * (dq * spread_k + (q_length + 2 * dq) * moved_k)  # √E(ṡ − c)²
+    most = scale * (
+        dq * _amax((k - k.mean(-2, keepdim=True)).norm(dim=-1), head_mask) + (q_length + dq) * dk.amax(-1, keepdim=True)
+    )
+    growth = (2 * most).exp()
+    bend = 2 * scale * dq * dk.amax(-1, keepdim=True)  # |s̈|
+    second = growth * (drift.square() * widest + bend * widest + 2 * drift * mean(dz.square()).sqrt())
+    first = mean(rests[2]) + spread_z * scale * (rests[0] * spread_k + q_length * mean(rests[1].square()).sqrt())
+    rest = first + second / 2
+    hull = _amax((z - z.mean(-2, keepdim=True)).norm(dim=-1), head_mask)
+    within_hull = 2 * hull + dz.amax(-1, keepdim=True)  # an average stays among what it averages
+
+    inner = torch.stack([_attention_slope(a, scale, q, k, z, out, *D) for D in zip(*slopes, strict=True)])
+    each = at_most(Enclosure(out, inner, rest, axes=1), within_hull)
+    center, changes = (_merge(x, layer.spatial_dim) for x in (each.center, each.slopes))
+    return enclose_linear(layer.output, Enclosure(center, changes, each.rest.norm(dim=-2)))  # over heads
+
+
+def _attention_slope(
+    a: Tensor, scale: float, q: Tensor, k: Tensor, z: Tensor, out: Tensor, Dq: Tensor, Dk: Tensor, Dz: Tensor
+) -> Tensor:
+    """The derivative of Σ a z along one slope: a(ṡ − Eṡ)z + a ż."""
+    weighted = a * (scale * (Dq @ k.mT + q @ Dk.mT))
+    return weighted @ z - weighted.sum(-1, keepdim=True) * out + a @ Dz
+
+
+def _heads(V: Float[Tensor, "*batch N C S"], heads: int) -> Float[Tensor, "*batch H N PS"]:
+    return V.unflatten(-2, (heads, -1)).movedim(-3, -4).flatten(-2)
+
+
+def _merge(x: Float[Tensor, "*batch H N PS"], spatial_dim: int) -> Float[Tensor, "*batch N C S"]:
+    return x.unflatten(-1, (-1, spatial_dim)).movedim(-4, -3).flatten(-3, -2)
+
+
+def _deviation(a: Float[Tensor, "*b M N"], x: Float[Tensor, "*b N F"]) -> Float[Tensor, "*b M"]:
+    """√(Σ_n a_n |x_n − x̄|²) around the weighted mean x̄ = Σ a_n x_n, with room for rounding."""
+    x = x - x.mean(-2, keepdim=True)
+    second = (a @ x.square().sum(-1, keepdim=True)).squeeze(-1)
+    return ((second - (a @ x).square().sum(-1)).clamp(min=0) + 1e-14 * second).sqrt()
+
+
+def _amax(x: Float[Tensor, "*b N"], mask: Mask) -> Float[Tensor, "*b 1"]:
+    return (x if mask is None else torch.where(mask, x, 0)).amax(-1, keepdim=True)
+
+
+def enclose_block(block: VNEncoderBlock, x: Enclosure, mask: Mask, context: Enclosure | None = None) -> Enclosure:
+    """Residual connections add."""
+
+    def attend(V: Enclosure) -> Enclosure:
+        return enclose_attention(block.attention, V, V if context is None else context, mask)
+
+    if block.norm_position == "post":
+        x = enclose_norm(block.attention_norm, add(x, attend(x)))
+        return enclose_norm(block.mlp_norm, add(x, enclose_mlp(block.mlp, x)))
+    x = add(x, attend(enclose_norm(block.attention_norm, x)))
+    return add(x, enclose_mlp(block.mlp, enclose_norm(block.mlp_norm, x)))
+
+
+def enclose_encoder(encoder: VNEncoder | VNLatentEncoder, x: Enclosure, mask: Mask) -> Enclosure:
+    """Block after block; latents first read from the tokens."""
+    if isinstance(encoder, VNLatentEncoder):
+        if encoder.input_norm is not None:
+            x = enclose_norm(encoder.input_norm, x)
+        pooled = mean_tokens(x, mask)
+        W = encoder.project.weight
+        slopes = torch.einsum("mdc,j...cs->j...mds", W, pooled.slopes)
+        latents = Enclosure(encoder.project(x.center, mask), slopes, spectral_norm(W) * pooled.rest[..., None])
+        return enclose_encoder(encoder.encoder, enclose_block(encoder.cross, latents, mask, context=x), None)
+    for block in encoder.blocks:
+        assert isinstance(block, VNEncoderBlock)
+        x = enclose_block(block, x, mask)
+    if encoder.final_norm is None:
+        return x
+    assert isinstance(encoder.final_norm, VNRMSNorm | VNLayerNorm | VNBatchNorm)
+    return enclose_norm(encoder.final_norm, x)
+
+
+def enclose_cross_product(layer: VNCrossProduct, x: Enclosure) -> Enclosure:
+    """a × b is bilinear: what is not linear in the change is |δa||δb|, channel by channel."""
+    unit = enclose_norm(layer.norm, x)
+    sides = [enclose_linear(side, unit) for side in (layer.left, layer.right)]
+    (a, b), (da, db) = zip(
+        *((side.center.norm(dim=-1), _channel_size(side.slopes, side.rest[..., None])) for side in sides), strict=True
+    )
+    rests = [side.rest[..., None] for side in sides]
+    product = (rests[0] * b + a * rests[1] + da * db).norm(dim=-1)
+
+    products = derivative(lambda V: cross_product(layer.left(V), layer.right(V)), unit.center, unit.slopes)
+    slopes = x.slopes + linear(products, layer.output.weight)
+    return Enclosure(layer(x.center), slopes, x.rest + spectral_norm(layer.output.weight) * product)
+
+
+def enclose_invariant(layer: VNInvariant, x: Enclosure) -> Enclosure:
+    """V Tᵀ is bilinear: ‖δV‖‖δT‖ is what is not linear in the change. Rows of C·S numbers come out."""
+    V, frame = x.center, enclose_mlp(layer.frame, x)
+    T = frame.center
+    slopes = torch.stack([invariant(DV, T) + invariant(V, DT) for DV, DT in zip(x.slopes, frame.slopes, strict=True)])
+    rest = x.rest * _matrix_norm(T) + _matrix_norm(V) * frame.rest + x.size * frame.size
+    return Enclosure(layer(V).flatten(-2), slopes.flatten(-2), rest, axes=1)
+
+
+def _matrix_norm(V: Float[Tensor, "*tokens C S"]) -> Float[Tensor, "*tokens"]:
+    """σ of each token, from the eigenvalues of its small Gram matrix."""
+    return torch.linalg.eigvalsh(V.mT @ V)[..., -1].clamp(min=0).sqrt()
+
+
+def enclose_perceptron(layers: list[nn.Module], x: Enclosure) -> Enclosure:
+    """An ordinary MLP of Linear, LayerNorm, GELU and Dropout (off) on rows (..., F)."""
+    for layer in layers:
+        row = x.center
+        match layer:
+            case nn.Linear():
+                x = Enclosure(layer(row), x.slopes @ layer.weight.mT, spectral_norm(layer.weight) * x.rest, 1)
+            case nn.LayerNorm():
+                spread = (row - row.mean(-1, keepdim=True)).norm(dim=-1)
+                gain = layer.weight.abs().max()
+                rest = gain * normalizing_rest(spread, x.size, x.rest, row.shape[-1], layer.eps)
+                bounded = 2 * gain * math.sqrt(row.shape[-1])
+                x = at_most(Enclosure(layer(row), derivative(layer, row, x.slopes), rest, 1), bounded)
+            case nn.GELU():
+                single = LONGEST * x.slopes.square().sum(0).sqrt() + x.rest[..., None]
+                rest = GELU_CONSTANT * x.rest + GELU_CURVATURE / 2 * single.square().norm(dim=-1)
+                movement = GELU_CONSTANT * x.size
+                x = at_most(Enclosure(layer(row), derivative(layer, row, x.slopes), rest, 1), movement)
+            case nn.Dropout():
+                pass
+            case _:
+                raise ValueError(f"no constant is known for {type(layer).__name__}")
+    return x
+
+
+def mean_tokens(x: Enclosure, mask: Mask) -> Enclosure:
+    """The mean over tokens, of all three."""
+    axis = -1 - x.axes
+    slopes = torch.stack([masked_mean(D, mask, axis) for D in x.slopes])
+    return Enclosure(masked_mean(x.center, mask, axis), slopes, masked_mean(x.rest, mask, -1), x.axes)
+
+
+def max_rows(hidden: Enclosure, last: nn.Linear | None, mask: Mask) -> Enclosure:
+    """The largest of each feature over tokens, behind a last linear layer: linear where one token must win.
+
+    Where several can, there is no slope, and the feature moves by no more than any of them can.
+    """
+    x = hidden if last is None else enclose_perceptron([last], hidden)
+    width = 1.0 if last is None else last.weight.norm(dim=-1)
+    rest = width * hidden.rest[..., None].expand_as(x.center)  # of each single feature
+    size = LONGEST * x.slopes.square().sum(0).sqrt() + rest
+    center = x.center if mask is None else torch.where(mask[..., None], x.center, -torch.inf)
+    best, winner = center.max(-2, keepdim=True)
+    can_win = center + size >= (center - size).amax(-2, keepdim=True)
+    contested = can_win.sum(-2) > 1
+    of_winner = rest.gather(-2, winner).squeeze(-2)
+    among = torch.where(can_win, size, 0).amax(-2)
+    slopes = x.slopes.gather(-2, winner[None].expand(9, *winner.shape)).squeeze(-2)
+    slopes = torch.where(contested, 0, slopes)
+    return Enclosure(best.squeeze(-2), slopes, torch.where(contested, among, of_winner).norm(dim=-1), 1)
