@@ -11,12 +11,15 @@ from vnt.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from vnt import data as data
+    from vnt import equivariance as equivariance
     from vnt import functional as functional
     from vnt import geometry as geometry
     from vnt import layers as layers
     from vnt import models as models
     from vnt import testing as testing
     from vnt.checks import value_checks as value_checks
+    from vnt.equivariance.audit import AuditReport as AuditReport
+    from vnt.equivariance.audit import audit as audit
     from vnt.layers import VNMLP as VNMLP
     from vnt.layers import VNBatchNorm as VNBatchNorm
     from vnt.layers import VNCrossProduct as VNCrossProduct
@@ -51,6 +54,7 @@ __getattr__, __all__ = lazy_exports(  # pyright: ignore
     __name__,
     {
         "vnt.checks": ["value_checks"],
+        "vnt.equivariance.audit": ["AuditReport", "audit"],
         "vnt.layers": [
             "VNBatchNorm",
             "VNCrossProduct",
@@ -81,7 +85,7 @@ __getattr__, __all__ = lazy_exports(  # pyright: ignore
         "vnt.training.recipes": ["recipe"],
         "vnt.training.runs": ["evaluate"],
     },
-    submodules=["data", "functional", "geometry", "layers", "models", "testing"],
+    submodules=["data", "equivariance", "functional", "geometry", "layers", "models", "testing"],
 )
 
 

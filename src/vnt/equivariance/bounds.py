@@ -192,7 +192,7 @@ def _relu(layer: VNReLU, radius: float) -> tuple[float, float]:
 
 
 def _attention(layer: VNMultiheadAttention, radius: float) -> tuple[float, float]:
-    """‖∂out_m‖ ≤ σ(W^O) √Σ_h (σ(W^Z_h) + Z_h (Q_h σ(W^K_h) + K_h σ(W^Q_h))/√(SP))²: softmax averages, and cannot stretch."""
+    """σ(W^O) √Σ_h (σ(W^Z_h) + Z_h (Q_h σ(W^K_h) + K_h σ(W^Q_h))/√(SP))²: softmax averages, and stretches nothing."""
     heads = layer.num_heads
     shift = layer.bias_epsilon * math.sqrt(layer.value_channels / heads)
     sigma_q, sigma_k, sigma_z = (

@@ -1,8 +1,8 @@
 r"""A certificate: how far the whole model's output can move under any rotation, proved at the actual activations.
 
 f(XR)R⁻¹ is the network at X with each bias εU replaced by εU R⁻¹ (`vnt.equivariance.first_order`). So run it at X once,
-and carry along where each token can go for *any* rotation R (`vnt.equivariance.enclosures`): its first-order change, and
-a bound on the rest. That is Proposition 4 with constants that hold where the activations are, applied to what is of
+and carry along where each token can go for *any* rotation R (`vnt.equivariance.enclosures`): its first-order change
+and a bound on the rest. That is Proposition 4 with constants that hold where the activations are, applied to what is of
 second order in ε only.
 """
 
@@ -17,6 +17,7 @@ from vnt.equivariance.enclosures import (
     LONGEST,
     Enclosure,
     Mask,
+    advance,
     enclose_cross_product,
     enclose_encoder,
     enclose_invariant,
@@ -26,6 +27,7 @@ from vnt.equivariance.enclosures import (
     exact,
     max_rows,
     mean_tokens,
+    through,
 )
 from vnt.equivariance.subject import Subject
 from vnt.layers import VNMLP, VNEdgeConv, VNGate, VNLatentEncoder
@@ -70,13 +72,14 @@ def certify(subject: Subject) -> Certificate:
     bounds, first, stages = [], [], []
     for i in range(subject.num_items):  # one at a time: attention weights are N×N matrices, and there are nine slopes
         item = subject.items(slice(i, i + 1))
-        arguments = (*item.arguments, None, None, None)[:4]
+        points, attributes, mask, vectors = (*item.arguments, None, None, None)[:4]
+        assert points is not None
         trail = Trail()
         with torch.no_grad():
             if isinstance(model, VNTransformerClassifier):
-                found = _classifier(model, *arguments, trail)
+                found = _classifier(model, points, attributes, mask, vectors, trail)
             else:
-                found = _forecaster(model, *arguments, trail)
+                found = _forecaster(model, points, attributes, mask, vectors, trail)
             scale = item.value().flatten().norm()
         first.append(LONGEST * spectral_norm(found.slopes.flatten(1)) / scale)
         bounds.append(torch.nan_to_num(first[-1] + found.rest.sum() / scale, nan=torch.inf, posinf=torch.inf))
@@ -111,17 +114,22 @@ def _classifier(
     trail.note("lift", x)
     x, mask = _trunk(model.trunk, x, mask)
     trail.note("encoder", x)
-    x = enclose_invariant(model.invariant, x)
-    if model.late_attributes is not None and tokens.scalars is not None:
-        known = exact(tokens.scalars.to(x.center.dtype), 1)
-        x = Enclosure(torch.cat([x.center, known.center], -1), torch.cat([x.slopes, known.slopes], -1), x.rest, 1)
-    trail.note("invariant", x)
-    last = None
-    if model.point_mlp is not None:
-        *inner, last = model.point_mlp
-        assert isinstance(last, nn.Linear)
-        x = enclose_perceptron(inner, x)
-        trail.note("point MLP", x)
+    late = model.late_attributes is not None and tokens.scalars is not None
+    known = exact(tokens.scalars.to(x.center.dtype), 1) if late and tokens.scalars is not None else None
+    inner, last = ([], None) if model.point_mlp is None else _all_but_last(model.point_mlp)
+
+    def rows(x: Enclosure) -> Enclosure:
+        y = enclose_invariant(model.invariant, x)
+        if known is not None:
+            center, slopes = torch.cat([y.center, known.center], -1), torch.cat([y.slopes, known.slopes], -1)
+            y = Enclosure(center, slopes, y.rest, 1, y.outer)
+        return enclose_perceptron(inner, y)
+
+    if known is None:
+        x = through(x, lambda V: nn.Sequential(*inner)(model.invariant(V).flatten(-2)), rows)
+    else:
+        x = rows(x)
+    trail.note("point MLP", x)
     pooled = []
     if model.config.pooling != "max":
         pooled.append(mean_tokens(x if last is None else enclose_perceptron([last], x), mask))
@@ -134,11 +142,20 @@ def _classifier(
         1,
     )
     trail.note("pool", x)
-    *inner, last = model.head
+    before_logits, to_logits = _all_but_last(model.head)
+    W = to_logits.weight - to_logits.weight.mean(0)  # logits less their mean
+
+    def logits(x: Enclosure) -> Enclosure:
+        y = enclose_perceptron(before_logits, x)
+        return advance(y, to_logits(y.center), y.slopes @ W.mT, spectral_norm(W))
+
+    return through(x, lambda row: nn.Sequential(*before_logits)(row) @ W.mT, logits)
+
+
+def _all_but_last(layers: nn.Sequential) -> tuple[list[nn.Module], nn.Linear]:
+    *inner, last = layers
     assert isinstance(last, nn.Linear)
-    x = enclose_perceptron(inner, x)
-    W = last.weight - last.weight.mean(0)  # logits less their mean
-    return Enclosure(last(x.center), x.slopes @ W.mT, spectral_norm(W) * x.rest, 1)
+    return inner, last
 
 
 def _forecaster(
@@ -159,7 +176,7 @@ def _forecaster(
         x = _gate(model.late_gate, x, tokens.scalars.to(x.center.dtype))
     x = mean_tokens(x, mask)
     trail.note("pool", x)
-    x = enclose_mlp(model.head, x)
+    x = through(x, model.head, lambda x: enclose_mlp(model.head, x))
     units = tokens.radius[..., None, None].to(x.center.dtype)
     width = x.center.shape[-1] if model.config.predict_attributes else 3
     scale = torch.cat(

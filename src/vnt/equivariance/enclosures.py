@@ -6,8 +6,9 @@ With each bias εU replaced by εU + εU M, M = R⁻¹ − I (`vnt.equivariance.
 
 Each function takes one layer and such an enclosure of its input, and gives that of its output: the nine slopes D_j by
 the layer's derivative, and the rest by a constant times the old rest plus half a bound on the second derivative times
-the squared size of the change. Constants compound only in what is of second order in ε, which is why the result is
-close to the truth. Each is one inequality, derived in docs/bounds.md.
+the squared size of the change. Constants compound only in what is of second order in ε, and `through` replaces those of
+a chain by the norm of its whole derivative: that is why the result is close to the truth. Each is one inequality,
+derived in docs/bounds.md.
 """
 
 import math
@@ -45,6 +46,7 @@ from vnt.layers import (
 )
 
 Mask = Bool[Tensor, "*batch N"] | None
+AnyNorm = VNRMSNorm | VNLayerNorm | VNBatchNorm
 LONGEST = math.sqrt(8)
 """‖vec(R⁻¹ − I)‖ = √(4 − 4 cos θ) at most."""
 
@@ -58,17 +60,24 @@ class Enclosure:
         slopes: (9, *center), the change with each entry of R⁻¹ − I.
         rest: (...), how far a token can be from center + Σ m_j slopes_j.
         axes: how many trailing axes of the center make one token: 2 or 1.
+        outer: (...), within `through`: what the rest from before the chain has grown to, beside the rest from within.
     """
 
     center: Tensor
     slopes: Tensor
     rest: Tensor
     axes: int = 2
+    outer: Tensor | float = 0.0
 
     @property
     def size(self) -> Tensor:
         """(...), how far a token can be from the center."""
-        return self.linear_size + self.rest
+        return self.linear_size + self.radius
+
+    @property
+    def radius(self) -> Tensor:
+        """(...), all that is not linear."""
+        return self.rest + self.outer
 
     @property
     def linear_size(self) -> Tensor:
@@ -85,9 +94,41 @@ def spectral_bound(A: Float[Tensor, "*tokens M C"]) -> Float[Tensor, "*tokens"]:
     return (G @ G).flatten(-2).norm(dim=-1) ** 0.125 * unit.sqrt()
 
 
+def advance(
+    x: Enclosure, center: Tensor, slopes: Tensor, constant: Tensor | float, new: Tensor | float = 0.0
+) -> Enclosure:
+    """Behind a layer: the old rest times a constant, plus what is new."""
+    return Enclosure(center, slopes, constant * x.rest + new, x.axes, constant * x.outer)
+
+
 def at_most(x: Enclosure, movement: Tensor) -> Enclosure:
     """The same, knowing a bound on the whole movement of each token: the rest is no more than that and the slopes'."""
-    return Enclosure(x.center, x.slopes, torch.fmin(x.rest, movement + x.linear_size), x.axes)
+    most = movement + x.linear_size
+    outer = torch.fmin(x.outer, most) if isinstance(x.outer, Tensor) else x.outer
+    return Enclosure(x.center, x.slopes, torch.fmin(x.rest, most), x.axes, outer)
+
+
+def through(x: Enclosure, function: Callable[[Tensor], Tensor], chain: Callable[[Enclosure], Enclosure]) -> Enclosure:
+    """A chain of layers on single tokens: the old rest goes through the derivative of the whole chain at once.
+
+    ``function`` is what the layers compute, ``chain`` how they enclose. Within it the old rest counts towards sizes,
+    grown by each layer's constant; at the end σ of the token's own derivative takes the place of those constants.
+    """
+    inside = chain(Enclosure(x.center, x.slopes, torch.zeros_like(x.rest), x.axes, x.rest))
+    rest = inside.rest + stretch(function, x.center, x.axes) * x.rest
+    return Enclosure(inside.center, inside.slopes, torch.fmin(rest, inside.radius), inside.axes)
+
+
+def stretch(function: Callable[[Tensor], Tensor], x: Tensor, axes: int) -> Tensor:
+    """(...): σ of the derivative of a function of single tokens, at each of them."""
+    tokens = x.reshape(-1, *x.shape[x.ndim - axes :])
+    size = tokens[0].numel()
+
+    def slope(token: Tensor) -> Tensor:
+        J = torch.func.jacfwd(function)(token)
+        return spectral_bound(J.reshape(-1, size))
+
+    return torch.func.vmap(slope, chunk_size=32)(tokens).reshape(x.shape[: x.ndim - axes])
 
 
 def exact(center: Tensor, axes: int = 2) -> Enclosure:
@@ -97,7 +138,7 @@ def exact(center: Tensor, axes: int = 2) -> Enclosure:
 
 def add(a: Enclosure, b: Enclosure) -> Enclosure:
     """A sum, of a residual connection."""
-    return Enclosure(a.center + b.center, a.slopes + b.slopes, a.rest + b.rest, a.axes)
+    return Enclosure(a.center + b.center, a.slopes + b.slopes, a.rest + b.rest, a.axes, a.outer + b.outer)
 
 
 def derivative(f: Callable[[Tensor], Tensor], x: Tensor, slopes: Tensor) -> Tensor:
@@ -112,26 +153,26 @@ def enclose_linear(layer: VNLinear, x: Enclosure) -> Enclosure:
         units = torch.eye(9, dtype=slopes.dtype, device=slopes.device).unflatten(-1, (3, 3))
         change = F.pad(bias(layer)[:, :3] @ units, (0, layer.spatial_dim - 3))  # (9, C, S)
         slopes = slopes + change.reshape(9, *[1] * (x.center.ndim - 2), *change.shape[1:])
-    return Enclosure(layer(x.center), slopes, spectral_norm(layer.weight) * x.rest)
+    return advance(x, layer(x.center), slopes, spectral_norm(layer.weight))
 
 
-def normalizing_rest(length: Tensor, size: Tensor, rest: Tensor, count: int, eps: float) -> Tensor:
-    """Of x ↦ x/√(|x|²/n + eps): slope 1/s, second derivative 3|x|/(n s³), both where the ball is nearest zero."""
+def bend(length: Tensor, size: Tensor, count: int, eps: float) -> tuple[Tensor, Tensor]:
+    """Of x ↦ x/√(|x|²/n + eps): slope 1/s where the ball is nearest zero, and 1.5 |x|/(n s³) times the squared size."""
     slope = normalizing_constant(length, size, count, eps)
-    return slope * rest + 1.5 * slope**3 * (length + size) / count * size.square()
+    return slope, 1.5 * slope**3 * (length + size) / count * size.square()
 
 
-def enclose_norm(layer: VNRMSNorm | VNLayerNorm | VNBatchNorm, x: Enclosure) -> Enclosure:
+def enclose_norm(layer: AnyNorm, x: Enclosure) -> Enclosure:
     """VN-RMSNorm to second order; for the paper's norms the whole change counts as rest."""
     V, size = x.center, x.size
     slopes = derivative(layer, V, x.slopes)
     most_gain = layer.gain.abs().max()
     if isinstance(layer, VNRMSNorm):
         length = V.flatten(-2).norm(dim=-1)
-        rest = most_gain * normalizing_rest(length, size, x.rest, layer.channels, layer.eps)
+        slope, new = bend(length, size, layer.channels, layer.eps)
         image = layer(V)
         bounded = image.flatten(-2).norm(dim=-1) + most_gain * math.sqrt(layer.channels)
-        return at_most(Enclosure(image, slopes, rest), bounded)
+        return at_most(advance(x, image, slopes, most_gain * slope, most_gain * new), bounded)
     # v/|v| · n(|v|): directions turn by at most size/|v|, and by 2; lengths n move by their own constant.
     guarded = (V.square().sum(-1) + layer.eps).sqrt()
     if isinstance(layer, VNLayerNorm):
@@ -155,7 +196,7 @@ def enclose_relu(layer: VNReLU, x: Enclosure) -> Enclosure:
     V, W, U = x.center, layer.weight, layer.direction
     q, k = linear(V, W), linear(V, U)
     w, u = W.norm(dim=-1), U.norm(dim=-1)
-    dq, dk = (_channel_size(linear(x.slopes, A), length * x.rest[..., None]) for A, length in ((W, w), (U, u)))
+    dq, dk = (_channel_size(linear(x.slopes, A), length * x.radius[..., None]) for A, length in ((W, w), (U, u)))
     q_length, k_length = q.norm(dim=-1), k.norm(dim=-1)
     least, most = (k_length - dk).clamp(min=0), k_length + dk
     share = abs(1 - layer.negative_slope)
@@ -169,8 +210,7 @@ def enclose_relu(layer: VNReLU, x: Enclosure) -> Enclosure:
     # A constant on all that can happen: features by σ(W), directions by their slope where they matter.
     steep = share * torch.where(rectified, (q_length + dq) * slope, 0)
     constant = max(1.0, abs(layer.negative_slope)) * spectral_norm(W) + spectral_bound(steep[..., None] * U)
-    rest = constant * x.rest + new.norm(dim=-1)
-    return at_most(Enclosure(layer(V), derivative(layer, V, x.slopes), rest), constant * x.size)
+    return at_most(advance(x, layer(V), derivative(layer, V, x.slopes), constant, new.norm(dim=-1)), constant * x.size)
 
 
 def _channel_size(slopes: Tensor, rest: Tensor) -> Tensor:
@@ -271,13 +311,17 @@ def enclose_block(block: VNEncoderBlock, x: Enclosure, mask: Mask, context: Encl
         x = enclose_norm(block.attention_norm, add(x, attend(x)))
         return enclose_norm(block.mlp_norm, add(x, enclose_mlp(block.mlp, x)))
     x = add(x, attend(enclose_norm(block.attention_norm, x)))
-    return add(x, enclose_mlp(block.mlp, enclose_norm(block.mlp_norm, x)))
+    return through(
+        x,
+        lambda V: V + block.mlp(block.mlp_norm(V)),
+        lambda x: add(x, enclose_mlp(block.mlp, enclose_norm(block.mlp_norm, x))),
+    )
 
 
 def enclose_encoder(encoder: VNEncoder | VNLatentEncoder, x: Enclosure, mask: Mask) -> Enclosure:
     """Block after block; latents first read from the tokens."""
     if isinstance(encoder, VNLatentEncoder):
-        if encoder.input_norm is not None:
+        if isinstance(encoder.input_norm, AnyNorm):
             x = enclose_norm(encoder.input_norm, x)
         pooled = mean_tokens(x, mask)
         W = encoder.project.weight
@@ -287,10 +331,7 @@ def enclose_encoder(encoder: VNEncoder | VNLatentEncoder, x: Enclosure, mask: Ma
     for block in encoder.blocks:
         assert isinstance(block, VNEncoderBlock)
         x = enclose_block(block, x, mask)
-    if encoder.final_norm is None:
-        return x
-    assert isinstance(encoder.final_norm, VNRMSNorm | VNLayerNorm | VNBatchNorm)
-    return enclose_norm(encoder.final_norm, x)
+    return enclose_norm(encoder.final_norm, x) if isinstance(encoder.final_norm, AnyNorm) else x
 
 
 def enclose_cross_product(layer: VNCrossProduct, x: Enclosure) -> Enclosure:
@@ -313,8 +354,9 @@ def enclose_invariant(layer: VNInvariant, x: Enclosure) -> Enclosure:
     V, frame = x.center, enclose_mlp(layer.frame, x)
     T = frame.center
     slopes = torch.stack([invariant(DV, T) + invariant(V, DT) for DV, DT in zip(x.slopes, frame.slopes, strict=True)])
-    rest = x.rest * _matrix_norm(T) + _matrix_norm(V) * frame.rest + x.size * frame.size
-    return Enclosure(layer(V).flatten(-2), slopes.flatten(-2), rest, axes=1)
+    of_V, of_T = _matrix_norm(T), _matrix_norm(V)
+    rest = x.rest * of_V + of_T * frame.rest + x.size * frame.size
+    return Enclosure(layer(V).flatten(-2), slopes.flatten(-2), rest, 1, x.outer * of_V + of_T * frame.outer)
 
 
 def _matrix_norm(V: Float[Tensor, "*tokens C S"]) -> Float[Tensor, "*tokens"]:
@@ -328,18 +370,18 @@ def enclose_perceptron(layers: list[nn.Module], x: Enclosure) -> Enclosure:
         row = x.center
         match layer:
             case nn.Linear():
-                x = Enclosure(layer(row), x.slopes @ layer.weight.mT, spectral_norm(layer.weight) * x.rest, 1)
+                x = advance(x, layer(row), x.slopes @ layer.weight.mT, spectral_norm(layer.weight))
             case nn.LayerNorm():
                 spread = (row - row.mean(-1, keepdim=True)).norm(dim=-1)
                 gain = layer.weight.abs().max()
-                rest = gain * normalizing_rest(spread, x.size, x.rest, row.shape[-1], layer.eps)
-                bounded = 2 * gain * math.sqrt(row.shape[-1])
-                x = at_most(Enclosure(layer(row), derivative(layer, row, x.slopes), rest, 1), bounded)
+                slope, new = bend(spread, x.size, row.shape[-1], layer.eps)
+                y = advance(x, layer(row), derivative(layer, row, x.slopes), gain * slope, gain * new)
+                x = at_most(y, 2 * gain * math.sqrt(row.shape[-1]))
             case nn.GELU():
-                single = LONGEST * x.slopes.square().sum(0).sqrt() + x.rest[..., None]
-                rest = GELU_CONSTANT * x.rest + GELU_CURVATURE / 2 * single.square().norm(dim=-1)
-                movement = GELU_CONSTANT * x.size
-                x = at_most(Enclosure(layer(row), derivative(layer, row, x.slopes), rest, 1), movement)
+                single = LONGEST * x.slopes.square().sum(0).sqrt()  # and together they are all within the radius
+                new = GELU_CURVATURE / 2 * (single.square().norm(dim=-1) + 2 * single.amax(-1) * x.radius + x.radius**2)
+                y = advance(x, layer(row), derivative(layer, row, x.slopes), GELU_CONSTANT, new)
+                x = at_most(y, GELU_CONSTANT * x.size)
             case nn.Dropout():
                 pass
             case _:

@@ -16,9 +16,11 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from vnt.equivariance.ascent import climb, generators
+from vnt.equivariance.forward_attention import ForwardAttention
 from vnt.equivariance.subject import Subject
 from vnt.functional import unit_rows
 from vnt.geometry import random_rotation, rotation_about
@@ -99,7 +101,7 @@ class FirstOrderLaw:
 def first_order_law(subject: Subject) -> FirstOrderLaw | None:
     """The law at the subject's arguments; None where the module has no ε bias.
 
-    Forward mode needs the math backend of attention, whose N×N matrices are kept small by taking one item at a time.
+    One item at a time, since attention keeps its N×N weights (`ForwardAttention`).
     """
     layers = bias_layers(subject.module)
     if not layers:
@@ -117,15 +119,15 @@ def first_order_law(subject: Subject) -> FirstOrderLaw | None:
 def _columns(item: Subject, layers: dict[str, VNLinear]) -> Float[Tensor, "1 outputs 9"]:
     """A of one item, one Jacobian-vector product for each entry of M."""
     zero = torch.zeros(3, 3, dtype=torch.float64, device=item.given[0][0].device)
-
-    def network(M: Tensor) -> Tensor:
-        with shifted_biases(layers, dict.fromkeys(layers, M)):
-            return item(*item.arguments).flatten()
-
     columns = []
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), ForwardAttention() as attention:
         for entry in torch.eye(9, dtype=zero.dtype, device=zero.device).unflatten(-1, (3, 3)):
-            columns.append(torch.func.jvp(network, (zero,), (entry,))[1])
+            attention.rewind()
+            with forward_ad.dual_level():
+                M = forward_ad.make_dual(zero, entry)
+                with shifted_biases(layers, dict.fromkeys(layers, M)):
+                    change = forward_ad.unpack_dual(item(*item.arguments).flatten()).tangent
+            columns.append(change)
     return torch.stack(columns, -1)[None]
 
 

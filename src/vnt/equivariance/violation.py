@@ -16,6 +16,9 @@ ROTATIONS: tuple[Group, ...] = ("SO(3)", "O(3)", "SO(2)")
 SIGNAL = 1e-11
 """Relative violations below this are rounding in float64: there is nothing to climb."""
 
+FLAT = 1e-3
+"""Relative slope over a radian below which a rotation counts as the top: the value is then right to about 1e-6."""
+
 
 @dataclass(frozen=True, eq=False)
 class Violation:
@@ -155,7 +158,7 @@ def _climb(
 
     around = None if group != "SO(2)" else (axis[0], axis[1], axis[2])
     try:
-        peak = climb(log_violation, start, generators(start.shape[-1], around), num_steps=num_steps)
+        peak = climb(log_violation, start, generators(start.shape[-1], around), num_steps=num_steps, tolerance=FLAT)
     except RuntimeError as error:
         if "grad" not in str(error):
             raise

@@ -1,0 +1,385 @@
+"""The audit: how equivariant a model is, why it is not more so, and where it is lost."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vnt.equivariance.bounds import bias_worst_case, paper_bias_bound
+from vnt.equivariance.certificate import Certificate, certify
+from vnt.equivariance.first_order import FirstOrderLaw, bias, bias_layers, first_order_law, with_turned_biases
+from vnt.equivariance.subject import Precision, Subject, describe_subject
+from vnt.equivariance.sweep import SweepPoint, sweep
+from vnt.equivariance.tracing import Step, advice, culprit, trace
+from vnt.equivariance.verdicts import Verdict, judge
+from vnt.equivariance.violation import ROTATIONS, Violation, measure, violation
+from vnt.geometry import random_rotation
+from vnt.geometry.symmetry import Action, Argument, Group, Kind, relative_difference
+
+PRECISIONS: tuple[Precision, ...] = ("float64", "float32", "bfloat16")
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class BiasBound:
+    """What one bias costs, per token: the exact worst case over rotations, and the paper's bound."""
+
+    layer: str
+    epsilon: float
+    exact: float
+    paper: float
+
+
+@dataclass(frozen=True)
+class Check:
+    """Another symmetry: the worst relative violation in each precision, and what it means."""
+
+    name: str
+    worst: dict[Precision, float]
+    verdicts: dict[Precision, Verdict]
+
+
+@dataclass(frozen=True, eq=False)
+class AuditReport:
+    """What an audit found. Print it, or write `html` to a file.
+
+    Attributes:
+        name, parameters, shapes, mode: of what was audited.
+        violations: in each precision, under the group asked for.
+        verdicts: a word for each of them, with the evidence.
+        unexplained: in float64, the violation that is left once the biases turn with the input; None without biases.
+        checks: other symmetries, and whether an item alone gives what it gives in a batch.
+        law: the first-order law of the biases, in float64.
+        biases: what each bias costs at the layer where it is.
+        certificate: what no rotation exceeds, at the worst items; ``no_certificate`` says why there is none.
+        steps: where the violation arises, module by module, in float64 and float32.
+        advice: in words.
+        fault: where a broken model breaks, in words.
+        sweep: what other ε would cost.
+        notes: what could not be measured, and why.
+    """
+
+    name: str
+    parameters: int
+    shapes: tuple[tuple[int, ...], ...]
+    mode: str
+    group: Group
+    violations: dict[Precision, Violation]
+    verdicts: dict[Precision, Verdict]
+    unexplained: float | None = None
+    checks: list[Check] = field(default_factory=list)
+    law: FirstOrderLaw | None = None
+    biases: list[BiasBound] = field(default_factory=list)
+    certificate: Certificate | None = None
+    no_certificate: str = ""
+    steps: dict[Precision, list[Step]] = field(default_factory=dict)
+    advice: list[str] = field(default_factory=list)
+    fault: str = ""
+    sweep: list[SweepPoint] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def broken(self) -> bool:
+        """Whether any symmetry that was checked is broken in any precision."""
+        every = [*self.verdicts.values(), *(v for check in self.checks for v in check.verdicts.values())]
+        return any(verdict.word == "broken" for verdict in every)
+
+    def __str__(self) -> str:
+        from vnt.equivariance.text import as_text
+
+        return as_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers, ready for JSON."""
+        from vnt.equivariance.text import as_dict
+
+        return as_dict(self)
+
+    def html(self) -> str:
+        """One self-contained page with tables and pictures."""
+        from vnt.equivariance.page import as_page
+
+        return as_page(self).html()
+
+
+def audit(
+    function: Callable[..., Any],
+    *arguments: Tensor | None,
+    inputs: Sequence[Argument | Kind] | None = None,
+    output: Argument | Kind | None = None,
+    read: Callable[..., Tensor] | None = None,
+    group: Group = "SO(3)",
+    axis: Sequence[float] = (0.0, 0.0, 1.0),
+    also: Sequence[Group] | None = None,
+    precisions: Sequence[Precision] = PRECISIONS,
+    num_samples: int = 12,
+    num_starts: int = 1,
+    num_steps: int = 8,
+    num_certified: int = 1,
+    epsilons: Sequence[float] = (),
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> AuditReport:
+    """Measure, predict, bound and explain the equivariance violation of a model at the inputs given.
+
+    The model is copied and never changed; it is audited in the mode it is in, so call ``eval()`` first.
+
+    Args:
+        function: a classifier or forecaster of this library, or any module or function with a description.
+        arguments: what it takes; the first axis of each tensor counts batch items. Two items or more show leaks.
+        inputs: how each argument transforms: "vector", "point", "scalar", "concat", or one of `vnt.testing.vector` ...
+            with a token axis. Known for the models of this library.
+        output: how the result transforms.
+        read: (result, *arguments) -> the tensor to compare, where the result is not just that.
+        group: which symmetry; the worst case of a rotation group is climbed, not only sampled.
+        axis: of SO(2).
+        also: further symmetries to check; by default those that a model of this library has.
+        precisions: which to run; verdicts need float64.
+        num_samples: random group elements for each item.
+        num_starts: climb to the worst rotation from so many of the worst samples of each item.
+        num_steps: evaluations with gradient for each climb, at most.
+        num_certified: how many items to certify, the worst first.
+        epsilons: bias norms to try instead of the model's own (`AuditReport.sweep`).
+        seed: of everything drawn.
+        progress: called with a few words before each part.
+
+    >>> import vnt
+    >>> model = vnt.VNTransformerClassifier(vnt.ClassifierConfig(num_classes=5, channels=8, num_heads=2)).eval()
+    >>> report = audit(model, torch.randn(2, 16, 3))
+    >>> [verdict.word for verdict in report.verdicts.values()]
+    ['exact', 'rounding', 'rounding']
+    """
+    say = progress or (lambda words: None)
+    notes: list[str] = []
+    exact = describe_subject(function, arguments, inputs, output, read)
+    say("looking at the model")
+    subjects = _runnable(exact, precisions, notes)
+    main = next(iter(subjects.values()))
+    _refuse_unfit(main)
+
+    law = None
+    is_rotation = group in ROTATIONS
+    if "float64" in subjects and is_rotation and bias_layers(main.module):
+        say("nine Jacobian-vector products for the first-order law")
+        law = first_order_law(main)
+    violations: dict[Precision, Violation] = {}
+    starts = [law.worst_rotation] if law is not None and group != "SO(2)" else []
+    for precision, subject in subjects.items():
+        say(f"violation in {precision}")
+        climbs = num_starts if subject is main else 0
+        violations[precision] = measure(
+            subject,
+            group,
+            axis=axis,
+            num_samples=num_samples,
+            starts=starts,
+            num_starts=climbs,
+            num_steps=num_steps,
+            seed=seed,
+        )
+        found = violations[precision]
+        if subject is main and found.worst_rotation is not None:
+            starts = [found.worst_rotation.expand(subject.num_items, -1, -1)]
+    first = violations[main.precision]
+    if is_rotation and first.method == "sampled" and first.why and "rounding" not in first.why:
+        notes.append(first.why)
+
+    unexplained = None
+    if law is not None and first.rotations is not None:
+        tried = [first.rotations[0], *starts]
+        unexplained = max(float(_unexplained(main, R).max()) for R in tried)
+    steps, fault = {}, ""
+    worst = {precision: found.worst for precision, found in violations.items()}
+    if is_rotation and main.module is not None:
+        say("where it is lost")
+        R = _trace_rotations(first, seed)
+        few = _few_items(first)
+        for precision in ("float64", "float32"):
+            if precision in subjects:
+                steps[precision] = trace(subjects[precision].items(few), R)
+        if "float64" in subjects:
+            left = max(worst["float64"] if unexplained is None else unexplained, 0.0)
+            fault = culprit(trace(main.items(few), R, cancel_biases=True), left)
+    epsilon = max((layer.bias_epsilon for layer in bias_layers(main.module).values()), default=0.0)
+    verdicts = judge(worst, unexplained, epsilon, fault)
+    report_precision: Precision = "float32" if "float32" in steps else "float64"
+    certificate, why = _certificate(main, law, first, num_certified, say)
+
+    groups = _usual_groups(exact) if also is None else also
+    checks = [_check(subjects, other, axis, seed, say) for other in groups]
+    checks.append(_alone(subjects, say))
+    points: list[SweepPoint] = []
+    if epsilons:
+        say("other bias norms")
+        points = sweep(main.items([first.worst_item]), epsilons, seed=seed)
+    return AuditReport(
+        name=exact.name,
+        parameters=0 if exact.module is None else sum(p.numel() for p in exact.module.parameters()),
+        shapes=tuple(tuple(x.shape) for x, _ in exact.given),
+        mode="" if exact.module is None else ("training" if exact.module.training else "evaluation"),
+        group=group,
+        violations=violations,
+        verdicts=verdicts,
+        unexplained=unexplained,
+        checks=checks,
+        law=law,
+        biases=_bias_bounds(main.module),
+        certificate=certificate,
+        no_certificate=why,
+        steps=steps,
+        advice=advice(steps[report_precision], report_precision) if steps else [],
+        fault=fault if any(verdict.word == "broken" for verdict in verdicts.values()) else "",
+        sweep=points,
+        notes=notes,
+    )
+
+
+def _runnable(exact: Subject, precisions: Sequence[Precision], notes: list[str]) -> dict[Precision, Subject]:
+    """The subject in each precision in which it runs; a plain function may be tied to one."""
+    subjects: dict[Precision, Subject] = {}
+    errors = []
+    for precision in PRECISIONS:
+        if precision not in precisions:
+            continue
+        subject = exact.in_precision(precision)
+        try:
+            value = subject.value()
+        except (RuntimeError, NotImplementedError) as error:
+            if "dtype" not in str(error) and "type" not in str(error) and "implemented" not in str(error):
+                raise
+            errors.append(error)
+            hint = "" if exact.module is not None else "; give the module itself, so that its weights can follow"
+            notes.append(f"{exact.name} does not run in {precision}: {str(error).splitlines()[0]}{hint}")
+            continue
+        if value.ndim == 0 or len(value) != exact.num_items:
+            raise ValueError(
+                f"{exact.name} returned {tuple(value.shape)} for {exact.num_items} batch items: the first axis of the "
+                "result must count them"
+            )
+        subjects[precision] = subject
+    unknown = [precision for precision in precisions if precision not in PRECISIONS]
+    if unknown or not precisions:
+        raise ValueError(f"precisions must be some of {PRECISIONS}, got {list(precisions)}")
+    if not subjects:
+        raise ValueError(f"{exact.name} runs in none of {list(precisions)}: {str(errors[0]).splitlines()[0]}")
+    return subjects
+
+
+def _refuse_unfit(subject: Subject) -> None:
+    """No verdict on what is not finite, is zero, or is not a function of its input."""
+    value = subject.value()
+    if not bool(value.isfinite().all()):
+        where = ""
+        if subject.module is not None and subject.given[0][0].shape[-1] >= 3:
+            eye = torch.eye(3, dtype=torch.float64).expand(subject.num_items, 3, 3)
+            steps = trace(subject, eye.to(value.device), everything=False)
+            bad = next((step for step in steps if not step.finite), None)
+            where = "" if bad is None else f", first in {bad.name or 'the forward'} ({bad.kind})"
+        raise ValueError(f"{subject.name} gives numbers that are not finite in {subject.precision}{where}")
+    again = float(relative_difference(subject.value(), value).max())
+    if again > 1e-3:
+        random = [
+            name
+            for name, part in (subject.module.named_modules() if subject.module is not None else ())
+            if isinstance(part, nn.modules.dropout._DropoutNd) and part.training and part.p > 0
+        ]
+        why = f": dropout is on in {', '.join(random)}; call eval()" if random else ""
+        raise ValueError(
+            f"{subject.name} is stochastic: two calls with the same input differ by {again:.0e}, and no violation can "
+            f"be told from that{why}"
+        )
+    if float(value.abs().max()) == 0:
+        raise ValueError(f"{subject.name} returned nothing but zeros: there is nothing to compare")
+
+
+def _unexplained(subject: Subject, R: Tensor) -> Tensor:
+    """‖f(XR)R⁻¹ − g(R⁻¹ − I)‖ / ‖f(X)‖: zero where only biases break the symmetry."""
+    act = Action(rotation=R)
+    with torch.no_grad():
+        moved = subject.moved(act)
+    return relative_difference(moved, act(with_turned_biases(subject, R), subject.output))
+
+
+def _few_items(found: Violation, most: int = 4) -> list[int]:
+    """The worst item and some others, so that leaks between items show."""
+    count = found.sampled.shape[1]
+    others = [i for i in range(count) if i != found.worst_item]
+    return [found.worst_item, *others[: most - 1]]
+
+
+def _trace_rotations(found: Violation, seed: int) -> Tensor:
+    """The worst rotation for the worst item, and one of its own for each other."""
+    count = len(_few_items(found))
+    assert found.worst_rotation is not None
+    if found.worst_rotation.shape[-1] != 3:
+        return found.worst_rotation.expand(count, -1, -1)
+    R = random_rotation(count, generator=torch.Generator().manual_seed(seed)).to(found.worst_rotation)
+    R[0] = found.worst_rotation
+    return R
+
+
+def _certificate(
+    subject: Subject, law: FirstOrderLaw | None, found: Violation, count: int, say: Progress
+) -> tuple[Certificate | None, str]:
+    if law is None:
+        return None, "no ε bias: there is nothing to bound but rounding"
+    if count == 0:
+        return None, "not asked for"
+    say("certificate")
+    try:
+        return certify(subject.items(_few_items(found, count))), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+def _bias_bounds(module: nn.Module | None) -> list[BiasBound]:
+    return [
+        BiasBound(
+            layer=name,
+            epsilon=layer.bias_epsilon,
+            exact=float(bias_worst_case(bias(layer).detach().double(), 1.0)),
+            paper=paper_bias_bound(layer.out_channels, layer.bias_epsilon),
+        )
+        for name, layer in bias_layers(module).items()
+    ]
+
+
+def _usual_groups(subject: Subject) -> list[Group]:
+    """What a model of this library promises beside rotations."""
+    config = getattr(subject.function, "config", None)
+    groups: list[Group] = []
+    if config is None or not type(subject.function).__module__.startswith("vnt."):
+        return groups
+    if config.center != "none":
+        groups.append("translations")
+    if any(how.token_axis is not None for _, how in subject.given):
+        groups.append("permutations")
+    return groups
+
+
+def _check(subjects: dict[Precision, Subject], group: Group, axis: Sequence[float], seed: int, say: Progress) -> Check:
+    """Another group, sampled twice in each precision."""
+    say(f"violation under {group}")
+    worst = {
+        precision: measure(subject, group, axis=axis, num_samples=2, num_starts=0, seed=seed).worst
+        for precision, subject in subjects.items()
+    }
+    return Check(group, worst, judge(worst, None, 0.0))
+
+
+def _alone(subjects: dict[Precision, Subject], say: Progress) -> Check:
+    """Whether an item alone gives what it gives in a batch."""
+    say("items alone")
+    worst: dict[Precision, float] = {}
+    for precision, subject in subjects.items():
+        together = subject.value()
+        few = range(min(3, subject.num_items))
+        alone = torch.cat([subject.items(slice(i, i + 1)).value() for i in few])
+        worst[precision] = float(relative_difference(alone, together[: len(few)]).max())
+    fault = "a batch that is more than its items: statistics, a mean or a reshape over the batch axis"
+    return Check("item alone", worst, judge(worst, None, 0.0, fault))
+
+
+__all__ = ["AuditReport", "audit", "violation"]

@@ -1,0 +1,61 @@
+"""What each bias norm ε costs (the paper's Fig. 10, with numbers): measured, to first order, certified."""
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from vnt.equivariance.certificate import certify
+from vnt.equivariance.first_order import first_order_law
+from vnt.equivariance.subject import Subject
+from vnt.equivariance.violation import violation
+from vnt.geometry.symmetry import Action
+from vnt.layers import VNLinear
+
+EPSILONS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """Relative violations of one item at one ε, at the rotation that is worst to first order."""
+
+    epsilon: float
+    measured: float
+    first_order: float
+    certified: float
+
+
+def with_bias(module: nn.Module, epsilon: float, *, seed: int = 0) -> nn.Module:
+    """A copy in which every VN-Linear has a bias of that norm; random directions where it had none."""
+    module = copy.deepcopy(module)
+    generator = torch.Generator().manual_seed(seed)
+    for layer in module.modules():
+        if isinstance(layer, VNLinear):
+            layer.bias_epsilon = epsilon
+            if layer.bias_direction is None:
+                direction = torch.randn(layer.out_channels, layer.spatial_dim, generator=generator)
+                layer.bias_direction = nn.Parameter(direction.to(layer.weight))
+    return module
+
+
+def sweep(subject: Subject, epsilons: Sequence[float] = EPSILONS, *, seed: int = 0) -> list[SweepPoint]:
+    """The violation of a model of this library at other bias norms; its own weights, one item is enough."""
+    if subject.module is None or not any(isinstance(layer, VNLinear) for layer in subject.module.modules()):
+        raise ValueError(f"{subject.name} has no VN-Linear whose bias could be tried")
+    points = []
+    for epsilon in epsilons:
+        if not epsilon > 0:
+            raise ValueError(f"a bias norm to try must be positive, got {epsilon}")
+        biased = replace(subject, function=with_bias(subject.module, epsilon, seed=seed))
+        law = first_order_law(biased)
+        assert law is not None
+        measured = violation(biased, Action(rotation=law.worst_rotation))
+        try:
+            certified = certify(biased).worst
+        except ValueError:
+            certified = math.nan
+        points.append(SweepPoint(epsilon, float(measured.max()), float(law.worst.max()), certified))
+    return points
