@@ -211,7 +211,8 @@ def steep_pair(
 ) -> tuple[Float[Tensor, "C S"], Float[Tensor, "C S"]]:
     """Two tokens 2·length apart whose images are far apart: the same but for one short vector, which points back.
 
-    The norm makes that vector as long as the others', so the constant is at least that length divided by ``length``.
+    The norm makes that vector as long as the others', so the constant is at least that length divided by ``length``. (A
+    VN-BatchNorm that has seen no batch is the identity, and does not.)
     """
     C = layer.channels
     V = torch.zeros(C, spatial_dim, dtype=torch.float64)

@@ -65,6 +65,9 @@ def certify(subject: Subject) -> Certificate:
     model = subject.module
     if not isinstance(model, VNTransformerClassifier | VNTransformerForecaster):
         raise ValueError(f"a certificate needs a VN-Transformer of this library, got {subject.name}")
+    foreign = [name for name, part in model.named_modules() if not type(part).__module__.startswith(("vnt.", "torch.nn"))]
+    if foreign:
+        raise ValueError(f"a certificate needs parts of this library only; not so: {', '.join(foreign)}")
     if model.training:
         raise ValueError("a certificate is for evaluation mode: call model.eval()")
     if model.late_attributes is not None and model.late_attributes.query is not None:

@@ -126,8 +126,8 @@ def _columns(item: Subject, layers: dict[str, VNLinear]) -> Float[Tensor, "1 out
             with forward_ad.dual_level():
                 M = forward_ad.make_dual(zero, entry)
                 with shifted_biases(layers, dict.fromkeys(layers, M)):
-                    change = forward_ad.unpack_dual(item(*item.arguments).flatten()).tangent
-            columns.append(change)
+                    value, change = forward_ad.unpack_dual(item(*item.arguments).flatten())
+            columns.append(torch.zeros_like(value) if change is None else change)
     return torch.stack(columns, -1)[None]
 
 

@@ -3,7 +3,7 @@
 The fused kernels of `scaled_dot_product_attention` have no forward mode, and its math backend computes everything
 afresh for each direction, all heads at once. Within `ForwardAttention` the weights of each call are computed once:
 
-    a = softmax(s), s = scale · q kᵀ;   d(a z) = (a ∘ ds) z − rowsum(a ∘ ds) · a z + a dz,   ds = scale · (dq kᵀ + q dkᵀ)
+    a = softmax(s), s = c q kᵀ;   d(a z) = (a ∘ ds) z − rowsum(a ∘ ds) · a z + a dz,   ds = c (dq kᵀ + q dkᵀ)
 """
 
 import torch

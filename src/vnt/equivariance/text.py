@@ -1,11 +1,12 @@
 """A report in words and as numbers."""
 
 import math
+from itertools import zip_longest
 from typing import Any
 
 from vnt.equivariance.audit import AuditReport
 from vnt.equivariance.subject import Precision
-from vnt.equivariance.tracing import Step
+from vnt.equivariance.tracing import Step, innermost
 
 MOST_LINES = 12
 """Of a table in the terminal; the page has all of them."""
@@ -20,14 +21,11 @@ def layer_rows(report: AuditReport) -> list[tuple[Step, float, float]]:
     """Each module without parts of its own: its step in float32 (or float64), share of ε, share of rounding."""
     precision: Precision = "float32" if "float32" in report.steps else "float64"
     steps, exact = report.steps.get(precision, []), report.steps.get("float64", [])
-    outer = {parent for step in steps for parent in step.parents}
     rows = []
-    for number, step in enumerate(steps):
-        if step.name in outer:
-            continue
-        double = exact[number].violation_out if number < len(exact) else math.nan
-        rounding = rounding_share(step.violation_out, double)
-        rows.append((step, 1.0 - rounding, rounding))
+    for step, double in zip_longest(innermost(steps), innermost(exact)):
+        if step is not None:
+            rounding = rounding_share(step.violation_out, 0.0 if double is None else double.violation_out)
+            rows.append((step, 1.0 - rounding, rounding))
     return rows
 
 

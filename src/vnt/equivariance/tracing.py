@@ -168,28 +168,41 @@ def culprit(steps: list[Step], final: float) -> str:
             if step.violation_in <= threshold or not step.parents:
                 return here
             parent = step.parents[-1]
-            owner = parent or "the model itself"
+            kind = next((other.kind for other in steps if other.name == parent), "")
+            owner = f"{parent} ({kind})" if parent else "the model itself"
             return f"the forward of {owner}, before {here}"
     return ""
 
 
+def innermost(steps: list[Step]) -> list[Step]:
+    """The modules without parts of their own, in order."""
+    outer = {parent for step in steps for parent in step.parents}
+    return [step for step in steps if step.name not in outer]
+
+
 def advice(steps: list[Step], precision: str, limit: float = 100.0) -> list[str]:
-    """Words on each module without parts of its own that makes a violation more than ``limit`` times larger."""
-    inner = {parent for step in steps for parent in step.parents}
-    words = []
-    for step in steps:
-        factor = step.amplification(precision)
-        if step.name in inner or factor <= limit:
-            continue
-        text = f"{step.name} ({step.kind}) makes the violation {factor:,.0f} times larger"
-        if step.short:
-            text += (
-                f": {step.short:,} of the {step.channels:,} channels that enter it are shorter than {SHORT:.0e} of "
-                "their token's longest"
-            )
-            if "Norm" in step.kind:
-                text += (
-                    ", and the norm makes them as long as the others, with what is wrong with them. VNRMSNorm does not"
-                )
-        words.append(text)
+    """Words on each module without parts of its own that makes a violation more than ``limit`` times larger.
+
+    Where none does but all together do, words on the three that do most.
+    """
+    inner = innermost(steps)
+    steep = [step for step in inner if step.amplification(precision) > limit]
+    words = [_advice(step, step.amplification(precision)) for step in steep]
+    if not words and steps:
+        total = steps[-1].violation_out / max(inner[0].violation_in, FLOOR[precision])
+        if total > 10 * limit:
+            most = sorted(inner, key=lambda step: -step.amplification(precision))[:3]
+            names = ", ".join(f"{step.name} ({step.kind}, {step.amplification(precision):.1f})" for step in most)
+            words.append(f"no single layer does it, but together they make it {total:,.0f} times larger; most: {names}")
     return words
+
+
+def _advice(step: Step, factor: float) -> str:
+    text = f"{step.name} ({step.kind}) makes the violation {factor:,.0f} times larger"
+    if step.short == 0:
+        return text
+    text += f": {step.short:,} of the {step.channels:,} channels that enter it are shorter than {SHORT:.0e} of their "
+    text += "token's longest"
+    if "Norm" in step.kind:
+        text += ", and the norm makes them as long as the others, with all that is wrong with them. VNRMSNorm does not"
+    return text

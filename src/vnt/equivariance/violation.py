@@ -153,7 +153,10 @@ def _climb(
 
     def log_violation(R: Tensor) -> Tensor:
         act = Action(rotation=R)
-        difference = (subject.moved(act) - act(reference, subject.output)).double().flatten(1)
+        moved = subject.moved(act)
+        if not moved.requires_grad:
+            raise RuntimeError("no grad")
+        difference = (moved - act(reference, subject.output)).double().flatten(1)
         return (difference.square().sum(-1) / scale).clamp(min=1e-300).log()
 
     around = None if group != "SO(2)" else (axis[0], axis[1], axis[2])

@@ -35,6 +35,6 @@ def translate(x: Float[Tensor, "*shape S"], t: Float[Tensor, "*batch D"]) -> Flo
 
 def permute(x: Tensor, order: Int[Tensor, "N"], token_axis: int) -> Tensor:
     """The tokens of x in another order."""
-    if x.shape[token_axis] != len(order):
+    if not -x.ndim <= token_axis < x.ndim or x.shape[token_axis] != len(order):
         raise ValueError(f"cannot reorder axis {token_axis} of {tuple(x.shape)} by {len(order)} indices")
     return x.index_select(token_axis % x.ndim, order.to(x.device))
