@@ -31,7 +31,7 @@ lint: $(READY)
 
 # Twice: shapes in signatures are checked by jaxtyping + beartype, whose import hook torch.compile cannot trace, and
 # which answers wrong input before we can.
-UNHOOKED := tests/compiled tests/errors tests/data tests/cli tests/docs tests/training
+UNHOOKED := tests/compiled tests/errors tests/data tests/cli tests/docs tests/training tests/equivariance
 test: $(READY)
 	$(BIN)/pytest -n 2 --jaxtyping-packages=vnt,beartype.beartype $(addprefix --ignore=,$(UNHOOKED)) --ignore=src/vnt/data
 	$(BIN)/pytest -n 2 $(UNHOOKED) src/vnt/data

@@ -53,7 +53,9 @@ def test_default_models(kind, epsilon):
 
 
 def test_masks_attributes_and_latents_are_audited_too():
-    config = ClassifierConfig(num_classes=4, num_attributes=2, fusion="early", num_latents=4, bias_epsilon=1e-6, **SMALL)
+    config = ClassifierConfig(
+        num_classes=4, num_attributes=2, fusion="early", num_latents=4, bias_epsilon=1e-6, **SMALL
+    )
     mask = torch.ones(3, 20, dtype=torch.bool)
     mask[0, 15:] = False
     model = VNTransformerClassifier(config).eval()
@@ -104,7 +106,7 @@ def test_a_fault_under_a_bias_is_not_taken_for_the_bias():
     report = vnt.audit(Faulty(config).eval(), torch.randn(3, 20, 3))
     assert words(report)[0] == "broken"
     assert "not the biases'" in report.verdicts["float64"].evidence
-    assert "the forward of Faulty itself" in report.fault
+    assert report.fault == "Faulty itself"
 
 
 # Planted bugs: each replaces one part of a sound model.
@@ -332,7 +334,10 @@ def test_trace_guesses_how_tensors_turn():
             first = self.parts[0](V)  # (B, N, C, 3)
             second = self.parts[1](first.movedim(-1, 1))  # (B, 3, N, C)
             third = self.parts[2](first.flatten(0, 1))  # (B·N, C, 3)
-            return self.parts[3](third.norm(dim=-1)).unflatten(0, first.shape[:2]) + second.sum((1, 2, 3)).mul(0)[:, None, None]
+            return (
+                self.parts[3](third.norm(dim=-1)).unflatten(0, first.shape[:2])
+                + second.sum((1, 2, 3)).mul(0)[:, None, None]
+            )
 
     subject = vnt.equivariance.describe_subject(Layouts(), [torch.randn(3, 5, 4, 3)], ["vector"], "scalar")
     steps = trace(subject, random_rotation(3))
@@ -358,7 +363,11 @@ def test_verdict_words():
 
 def test_tokens_first_descriptions():
     report = vnt.audit(
-        vnt.VNMeanPool(), torch.randn(2, 9, 4, 3), inputs=[vector(-3)], output=vector(None), also=["permutations", "O(3)"]
+        vnt.VNMeanPool(),
+        torch.randn(2, 9, 4, 3),
+        inputs=[vector(-3)],
+        output=vector(None),
+        also=["permutations", "O(3)"],
     )
     assert words(report)[0] == "exact"
     assert [check.name for check in report.checks] == ["permutations", "O(3)", "item alone"]

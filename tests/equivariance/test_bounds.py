@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from vnt import (
@@ -32,7 +33,6 @@ from vnt.equivariance.bounds import (
     paper_bias_bound,
     steep_pair,
 )
-from vnt.functional import unit_rows
 from vnt.geometry import random_rotation, rotation_in_plane
 
 
@@ -55,7 +55,7 @@ def climbed(U: torch.Tensor, dim: int) -> torch.Tensor:
 @pytest.mark.parametrize(("S", "dim"), [(2, 2), (3, 3), (5, 3)], ids=["plane", "space", "early fusion"])
 def test_closed_form_of_the_bias_equals_the_climbed_worst_case(S, dim):
     for C in (1, 2, 3, 8, 64):
-        U = unit_rows(torch.randn(70, C, S, dtype=torch.float64))
+        U = F.normalize(torch.randn(70, C, S, dtype=torch.float64), dim=-1)
         exact = bias_worst_case(U, 1e-6, spatial_dim=dim)
         found = 1e-6 * climbed(U, dim)
         assert float(((exact - found) / exact).abs().max()) <= 1e-6
@@ -63,7 +63,9 @@ def test_closed_form_of_the_bias_equals_the_climbed_worst_case(S, dim):
 
 def test_the_papers_bound_is_attained_iff_the_biases_lie_in_a_plane():
     for rank in (1, 2, 3):
-        U = unit_rows(torch.randn(20, 16, rank, dtype=torch.float64) @ torch.randn(20, rank, 3, dtype=torch.float64))
+        U = F.normalize(
+            torch.randn(20, 16, rank, dtype=torch.float64) @ torch.randn(20, rank, 3, dtype=torch.float64), dim=-1
+        )
         ratio = bias_worst_case(U, 1e-3) / paper_bias_bound(16, 1e-3)
         assert bool((ratio <= 1 + 1e-12).all())
         attained = ratio >= 1 - 1e-12
@@ -72,7 +74,7 @@ def test_the_papers_bound_is_attained_iff_the_biases_lie_in_a_plane():
 
 def test_n_tokens_cost_root_n_times_as_much():
     layer = VNLinear(4, 8, bias_epsilon=0.1).double()
-    U = unit_rows(layer.bias_direction.detach())
+    U = F.normalize(layer.bias_direction.detach(), dim=-1)
     G = U.mT @ U
     axis = torch.linalg.eigh(G)[1][:, 0]
     half_turn = 2 * axis[:, None] * axis - torch.eye(3, dtype=torch.float64)
@@ -89,7 +91,9 @@ def test_proposition_4_on_random_chains():
             turned, still = V @ R, V
             for layer in chain:
                 turned, still = layer(turned), layer(still)
-        violations = [float(bias_worst_case(unit_rows(layer.bias_direction.detach()), 0.3)) for layer in chain]
+        violations = [
+            float(bias_worst_case(F.normalize(layer.bias_direction.detach(), dim=-1), 0.3)) for layer in chain
+        ]
         bound = compose(violations, [lipschitz(layer) for layer in chain])
         assert float((turned - still @ R).norm()) <= bound
     with pytest.raises(ValueError, match="2 and 1"):

@@ -1,5 +1,7 @@
 """The certificate: never below what is measured, and near enough to say something."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -62,8 +64,8 @@ def test_exact_models_are_certified_exact():
 
 def test_what_has_no_certificate_says_why():
     points = [torch.randn(2, 12, 3)]
+    plain = TransformerClassifier(TransformerClassifierConfig(num_classes=3)).eval()
     with pytest.raises(ValueError, match="TransformerClassifier"):
-        plain = TransformerClassifier(TransformerClassifierConfig(num_classes=3)).eval()
         certify(describe_subject(plain, points))
     with pytest.raises(ValueError, match="evaluation mode"):
         certify(describe_subject(classifier().train(), points))
@@ -77,7 +79,7 @@ def test_sweep_is_ordered_and_grows():
     points = sweep(subject, (1e-8, 1e-6, 1e-4, 1e-2, 1e-1))
     for point in points:
         assert point.measured <= point.certified + 1e-11
-    for small, large in zip(points, points[1:], strict=False):
+    for small, large in itertools.pairwise(points):
         assert small.measured < large.measured
         assert small.certified < large.certified
     assert points[0].first_order == pytest.approx(points[0].measured, rel=0.01)

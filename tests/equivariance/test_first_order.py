@@ -113,7 +113,9 @@ def test_shares_of_the_layers_sum_to_one(name):
     law = first_order_law(describe_subject(model, arguments))
     assert torch.allclose(torch.stack(list(law.shares.values())).sum(0), torch.ones(3, dtype=torch.float64))
     # A key's bias changes all scores of a query by the same number, which softmax does not see.
-    assert all(float(share.abs().max()) < 1e-9 for layer, share in law.shares.items() if layer.endswith("attention.key"))
+    assert all(
+        float(share.abs().max()) < 1e-9 for layer, share in law.shares.items() if layer.endswith("attention.key")
+    )
 
 
 def test_the_worst_direction_is_where_the_output_goes():

@@ -14,7 +14,9 @@ from vnt.geometry.symmetry import Action, point, vector
 
 def test_worst_rotation_of_a_leaking_axis_is_found():
     """f(x) = x + a e_z: the violation is a|e_z − e_z R|, at most 2a, when R turns z upside down."""
-    subject = describe_subject(lambda x: x + 0.1 * torch.tensor([0.0, 0, 1]).to(x), [torch.randn(4, 1, 3)], ["vector"], "vector")
+    subject = describe_subject(
+        lambda x: x + 0.1 * torch.tensor([0.0, 0, 1]).to(x), [torch.randn(4, 1, 3)], ["vector"], "vector"
+    )
     found = measure(subject, num_samples=4, num_starts=1, num_steps=40)
     expected = 0.2 / subject.value().flatten(1).norm(dim=-1)
     assert found.method == "climbed"
@@ -88,7 +90,9 @@ def test_what_has_no_gradient_is_sampled_and_says_so():
 
 
 def test_precisions_differ_by_rounding_only():
-    subject = describe_subject(lambda x: x * x.square().sum(-1, keepdim=True), [torch.randn(3, 12, 3)], ["vector"], "vector")
+    subject = describe_subject(
+        lambda x: x * x.square().sum(-1, keepdim=True), [torch.randn(3, 12, 3)], ["vector"], "vector"
+    )
     worst = [measure(subject.in_precision(p), num_starts=0).worst for p in ("float64", "float32")]
     assert worst[0] < 1e-14
     assert 1e-9 < worst[1] < 1e-5

@@ -79,7 +79,7 @@ def spectral_norm(W: Float[Tensor, "*many C_out C"]) -> Float[Tensor, "*many"]:
 
 
 def normalizing_constant(
-    length: Float[Tensor, "*any"], radius: Float[Tensor, "*any"], count: int, eps: float
+    length: Float[Tensor, "*any"], radius: Float[Tensor, "*#any"], count: int, eps: float
 ) -> Float[Tensor, "*any"]:
     """That of x ↦ x/√(|x|²/n + eps) on the ball of some radius around a vector of some length.
 

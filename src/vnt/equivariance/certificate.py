@@ -65,7 +65,9 @@ def certify(subject: Subject) -> Certificate:
     model = subject.module
     if not isinstance(model, VNTransformerClassifier | VNTransformerForecaster):
         raise ValueError(f"a certificate needs a VN-Transformer of this library, got {subject.name}")
-    foreign = [name for name, part in model.named_modules() if not type(part).__module__.startswith(("vnt.", "torch.nn"))]
+    foreign = [
+        name for name, part in model.named_modules() if not type(part).__module__.startswith(("vnt.", "torch.nn"))
+    ]
     if foreign:
         raise ValueError(f"a certificate needs parts of this library only; not so: {', '.join(foreign)}")
     if model.training:

@@ -1,14 +1,16 @@
 """The violation over the rotation group as a picture: by axis and by angle, with the first-order law beside it."""
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm, Normalize
-from matplotlib.figure import Figure
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.gridspec import SubplotSpec
+from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -20,6 +22,12 @@ from vnt.equivariance.violation import Violation
 
 INK, QUIET, ALARM = "#333333", "#9a9a9a", "#d62728"
 COLORS: dict[Precision, str] = {"float64": "#1f77b4", "float32": "#2ca02c", "bfloat16": "#ff7f0e"}
+MARKS: dict[Precision, dict[str, Any]] = {
+    "float64": {"ls": "none", "marker": "o", "ms": 7, "mfc": "none"},
+    "float32": {"ls": "none", "marker": "+", "ms": 6},
+    "bfloat16": {"ls": "none", "marker": ".", "ms": 3},
+}
+"""Precisions that agree lie on top of each other: a ring, a cross in it, and a dot in that."""
 
 
 def axis_angle(R: Float[Tensor, "*any 3 3"]) -> tuple[Float[Tensor, "*any 3"], Float[Tensor, "*any"]]:
@@ -42,6 +50,15 @@ def axis_angle(R: Float[Tensor, "*any 3 3"]) -> tuple[Float[Tensor, "*any 3"], F
     return axis, torch.atan2(twist.norm(dim=-1), trace - 1)
 
 
+def describe_rotation(R: Float[Tensor, "D D"]) -> str:
+    """In words: its angle, and its axis where it has one."""
+    if R.shape[-1] == 2:
+        return f"{float(_signed(R, None)):.0f}° in the plane"
+    axis, angle = axis_angle(R)
+    mirror = "" if float(torch.linalg.det(R)) > 0 else "−I times "
+    return f"{mirror}{degrees(angle):.0f}° about ({', '.join(f'{round(x, 2) + 0.0:.2f}' for x in axis.tolist())})"
+
+
 def draw_rotations(report: AuditReport) -> Figure | None:
     """The violation over the rotation group: by axis and by angle; None for a group without rotations.
 
@@ -61,20 +78,19 @@ def _draw_law(law: FirstOrderLaw, found: Violation) -> Figure:
     item = int(law.worst.argmax())
     axis, angle = axis_angle(law.worst_rotation[item])
     figure = Figure(figsize=(12, 4.4), layout="constrained")
-    grid = figure.add_gridspec(1, 2, width_ratios=[1.15, 1])
+    left, right = figure.subfigures(1, 2, width_ratios=[1.1, 1])  # type: ignore[not-iterable]
 
-    sphere = _sphere(figure, grid[0, 0], f"first-order law of item {item}: half-turns about each axis")
+    title = f"item {item}, half-turns about each axis, to first order; ★ {describe_rotation(law.worst_rotation[item])}"
+    sphere = _sphere(left, left.add_gridspec()[0], title, dark=True)
     longitude, latitude = np.meshgrid(np.linspace(-np.pi, np.pi, 181), np.linspace(-np.pi / 2, np.pi / 2, 91))
     axes = np.stack([np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude)], -1)
     value = _law(law, item, torch.from_numpy(axes), torch.tensor([math.pi]))[..., 0]
     mesh = sphere.pcolormesh(longitude, latitude, value, cmap="viridis", shading="gouraud", rasterized=True)
-    figure.colorbar(mesh, ax=sphere, orientation="horizontal", shrink=0.7, label="relative violation")
-    both = np.stack([axis.numpy(), -axis.numpy()]) if math.degrees(float(angle)) > 179 else axis.numpy()[None]
-    name = f"worst: {math.degrees(float(angle)):.0f}° about ({', '.join(f'{x:.2f}' for x in axis.tolist())})"
-    sphere.plot(*_place(both), "*", ms=15, color=ALARM, mec="white", ls="none", label=name)
-    sphere.legend(loc="upper center", bbox_to_anchor=(0.5, -0.01), fontsize=8, frameon=False)
+    left.colorbar(mesh, ax=sphere, orientation="horizontal", shrink=0.7, label="relative violation")
+    ends = np.stack([axis.numpy(), -axis.numpy()])[: 2 if float(angle) > math.radians(179) else 1]
+    sphere.plot(*_place(ends), "*", ms=15, color=ALARM, mec="white", ls="none", zorder=5)
 
-    beside = figure.add_subplot(grid[0, 1])
+    beside = right.add_subplot()
     angles = torch.linspace(0, math.pi, 91, dtype=torch.float64)
     for sign, color, about in ((1, "#1f77b4", "law, all axes"), (-1, "#9467bd", "law, mirrored")):
         if sign < 0 and found.group != "O(3)":
@@ -82,7 +98,7 @@ def _draw_law(law: FirstOrderLaw, found: Violation) -> Figure:
         every = _law(law, item, _even_axes(600), angles, sign=sign)
         beside.fill_between(degrees(angles), every.min(0), every.max(0), color=color, alpha=0.2, lw=0, label=about)
     _dots_by_angle(beside, found, item)
-    beside.plot(math.degrees(float(angle)), float(law.worst[item]), "*", ms=15, color=ALARM, mec="white", label="worst")
+    beside.plot(degrees(angle), float(law.worst[item]), "*", ms=15, color=ALARM, mec="white", ls="none", label="worst")
     _label_angles(beside, (0, 180))
     beside.set_ylim(bottom=0)
     beside.legend(fontsize=8)
@@ -103,19 +119,25 @@ def _dots_by_angle(axes: Axes, found: Violation, item: int) -> None:
 def _draw_samples(report: AuditReport) -> Figure:
     """Above: samples over their axes, a map for each precision. Below: all of them against the angle."""
     count = len(report.violations)
-    figure = Figure(figsize=(4.2 * max(count, 2), 6), layout="constrained")
+    figure = Figure(figsize=(4.2 * max(count, 2), 6.4), layout="constrained")
     grid = figure.add_gridspec(2, count, height_ratios=[1, 1.1])
     below = figure.add_subplot(grid[1, :])
     for column, (precision, found) in enumerate(report.violations.items()):
         assert found.rotations is not None
         axis, angle = axis_angle(found.rotations.flatten(0, 1))
         value = positive(found.sampled.cpu().numpy().ravel())
-        sphere = _sphere(figure, grid[0, column], precision)
-        dots = sphere.scatter(*_place(axis.numpy()), c=value, s=14, cmap="viridis", norm=_norm(value), zorder=3)
-        figure.colorbar(dots, ax=sphere, orientation="horizontal", shrink=0.8)
-        below.plot(degrees(angle), value, ".", color=COLORS[precision], ms=6, label=precision)
+        sphere = _sphere(figure, grid[0, column], f"{precision}: axis and violation of each sample")
+        low, high = (np.nanmin(value), np.nanmax(value)) if np.isfinite(value).any() else (1e-17, 1e-16)
+        norm = LogNorm(low / 1.01, high * 1.01)
+        dots = sphere.scatter(*_place(axis.numpy()), c=value, s=14, cmap="viridis", norm=norm, zorder=3)
+        bar = figure.colorbar(dots, ax=sphere, orientation="horizontal", shrink=0.8)
+        shown = [low, math.sqrt(low * high), high]
+        bar.set_ticks(shown, labels=[f"{x:.1e}" for x in shown], minor=False)
+        bar.minorticks_off()
+        below.plot(degrees(angle), value, label=precision, color=COLORS[precision], **MARKS[precision])
+    for found in report.violations.values():
         if found.worst_rotation is not None and found.method == "climbed":
-            _mark_worst(below, math.degrees(float(axis_angle(found.worst_rotation)[1])), found.worst)
+            _mark_worst(below, degrees(axis_angle(found.worst_rotation)[1]), found.worst)
     _label_angles(below, (0, 180))
     finish_logarithmic(below)
     return figure
@@ -125,19 +147,22 @@ def _draw_about_one_axis(report: AuditReport) -> Figure:
     """The samples of a group with one angle against that angle, with its sign; the law about that axis."""
     figure = Figure(figsize=(9, 4), layout="constrained")
     axes = figure.add_subplot()
-    around = None
+    first = next(iter(report.violations.values())).rotations
+    assert first is not None
+    around = _axis_of(first)
     for precision, found in report.violations.items():
         assert found.rotations is not None
-        around = _axis_of(found.rotations) if around is None else around
         value = positive(found.sampled.cpu().numpy().ravel())
-        axes.plot(_signed(found.rotations, around).ravel(), value, ".", color=COLORS[precision], label=precision)
-        if found.worst_rotation is not None and found.method == "climbed":
-            _mark_worst(axes, float(_signed(found.worst_rotation, around)), found.worst)
+        angle = _signed(found.rotations, around).ravel()
+        axes.plot(angle, value, label=precision, color=COLORS[precision], **MARKS[precision])
     if report.law is not None and around is not None:
         item = int(report.law.worst.argmax())
-        angles = torch.linspace(-math.pi, math.pi, 241, dtype=torch.float64)
+        angles = torch.linspace(-math.pi, math.pi, 240, dtype=torch.float64)  # an even number: not at zero
         value = _law(report.law, item, around[None], angles)[0]
-        axes.plot(degrees(angles), positive(value), color="#1f77b4", alpha=0.4, lw=3, label=f"law, item {item}")
+        axes.plot(degrees(angles), positive(value), color=INK, alpha=0.4, lw=3, label=f"law, item {item}")
+    for found in report.violations.values():
+        if found.worst_rotation is not None and found.method == "climbed":
+            _mark_worst(axes, _signed(found.worst_rotation, around), found.worst)
     _label_angles(axes, (-180, 180))
     finish_logarithmic(axes)
     return figure
@@ -178,13 +203,18 @@ def _even_axes(count: int) -> Float[Tensor, "count 3"]:
     return torch.stack([r * turn.cos(), r * turn.sin(), z], -1)
 
 
-def _sphere(figure: Figure, place: SubplotSpec, title: str) -> Axes:
-    """A map of axes: longitude from x towards y, latitude towards z."""
+def _sphere(figure: Figure | SubFigure, place: SubplotSpec, title: str, *, dark: bool = False) -> Axes:
+    """A map of axes: x in the middle, y on the right, z above; names in light letters on a dark map."""
     axes = figure.add_subplot(place, projection="mollweide")
-    axes.set_xticks(np.radians([-90, 0, 90]), ["−y", "x", "y"], fontsize=8, color=INK)
-    axes.set_yticks(np.radians([-60, -30, 0, 30, 60]), ["−60°", "−30°", "0°", "30°", "60°"], fontsize=7, color=INK)
+    axes.set_xticks(np.radians([-90, 0, 90]), ["", "", ""])
+    axes.set_yticks(np.radians([-60, -30, 0, 30, 60]), [""] * 5)
     axes.grid(alpha=0.35, lw=0.6)
-    axes.set_title(title, fontsize=10, color=INK, parse_math=False)
+    ink, paper = ("white", "#333333") if dark else (INK, "white")
+    around = [withStroke(linewidth=2, foreground=paper)]
+    for name, longitude, latitude in (("−y", -90, 0), ("x", 0, 0), ("y", 90, 0), ("z", 0, 78), ("−z", 0, -78)):
+        where = math.radians(longitude), math.radians(latitude)
+        axes.text(*where, name, fontsize=9, color=ink, ha="center", va="center", path_effects=around, zorder=4)
+    axes.set_title(title, fontsize=9, color=INK, parse_math=False)
     return axes
 
 
@@ -193,14 +223,10 @@ def _place(axis: NDArray) -> tuple[NDArray, NDArray]:
     return np.arctan2(axis[..., 1], axis[..., 0]), np.arcsin(np.clip(axis[..., 2], -1, 1))
 
 
-def _mark_worst(axes: Axes, angle: float, value: float) -> None:
-    label = None if any(line.get_label() == "worst, climbed" for line in axes.lines) else "worst, climbed"
-    axes.plot(angle, value, "*", ms=14, color=ALARM, mec="white", label=label)
-
-
-def _norm(values: NDArray) -> Normalize:
-    low, high = (np.nanmin(values), np.nanmax(values)) if np.isfinite(values).any() else (1e-17, 1e-16)
-    return LogNorm(low / 1.01, high * 1.01)
+def _mark_worst(axes: Axes, angle: NDArray, value: float) -> None:
+    known = any(line.get_label() == "worst, climbed" for line in axes.lines)
+    label = "_" if known else "worst, climbed"
+    axes.plot(angle, value, "*", ms=14, color=ALARM, mec="white", ls="none", label=label)
 
 
 def _label_angles(axes: Axes, limits: tuple[int, int]) -> None:
@@ -222,8 +248,14 @@ def positive(values: NDArray) -> NDArray:
 
 
 def finish_logarithmic(axes: Axes) -> None:
-    """What all logarithmic pictures share: scale, name of the axis, grid, legend."""
+    """What all logarithmic pictures share: scale, two decades at least, name of the axis, grid, legend."""
+    if not any(np.isfinite(line.get_ydata(orig=False)).any() for line in axes.lines):
+        axes.set_ylim(1e-17, 1e-15)
+        axes.text(0.5, 0.5, "all zero: no violation at all", transform=axes.transAxes, ha="center", color=INK)
     axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    if high < 100 * low:
+        axes.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
     axes.set_ylabel("relative violation")
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[0]:

@@ -160,18 +160,29 @@ def _short_channels(given: list[Tensor]) -> tuple[int, int]:
 
 
 def culprit(steps: list[Step], final: float) -> str:
-    """In words, where a violation of about ``final`` first appears; steps are those of float64."""
+    """In words, where a violation of about ``final`` first appears; steps are those of float64.
+
+    The first module whose output is off though its input is not. Where the input is off as well, it was made in the
+    forward of the module around it, or of the one around that.
+    """
     threshold = (max(final, 1e-300) * FLOOR["float64"]) ** 0.5  # between rounding and the fault, on a log scale
-    for step in steps:
-        if step.violation_out > threshold:
-            here = f"{step.name} ({step.kind})" if step.name else f"the forward of {step.kind} itself"
-            if step.violation_in <= threshold or not step.parents:
-                return here
-            parent = step.parents[-1]
-            kind = next((other.kind for other in steps if other.name == parent), "")
-            owner = f"{parent} ({kind})" if parent else "the model itself"
-            return f"the forward of {owner}, before {here}"
-    return ""
+    first = next((step for step in steps if step.violation_out > threshold), None)
+    if first is None:
+        return ""
+    later = {step.name: step for step in reversed(steps)}
+    step = first
+    for parent in reversed(first.parents):
+        if step.violation_in <= threshold:
+            break
+        around = later[parent]
+        if around.violation_in <= threshold or not around.parents:
+            return f"the forward of {_called(around)}, before {_called(step)}"
+        step = around
+    return _called(step)
+
+
+def _called(step: Step) -> str:
+    return f"{step.name} ({step.kind})" if step.name else f"{step.kind} itself"
 
 
 def innermost(steps: list[Step]) -> list[Step]:
