@@ -52,6 +52,17 @@ def test_default_models(kind, epsilon):
         assert all(bound.exact <= bound.paper for bound in report.biases)
 
 
+def test_a_bias_is_a_bias_under_turns_about_an_axis_and_in_training_too():
+    model = VNTransformerClassifier(ClassifierConfig(num_classes=4, bias_epsilon=1e-6, mlp_norm="batch", **SMALL))
+    for report in (
+        vnt.audit(model.eval(), torch.randn(3, 20, 3), group="SO(2)"),
+        vnt.audit(model.train(), torch.randn(3, 20, 3)),
+    ):
+        assert words(report)[0] == "ε-bias"
+        assert report.law is None
+        assert "law and certificate are for" in report.no_certificate
+
+
 def test_masks_attributes_and_latents_are_audited_too():
     config = ClassifierConfig(
         num_classes=4, num_attributes=2, fusion="early", num_latents=4, bias_epsilon=1e-6, **SMALL

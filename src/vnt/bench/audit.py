@@ -1,6 +1,7 @@
 """The audit: how long it takes, and how near first-order law and certificate come to what is measured."""
 
 import time
+from itertools import pairwise
 
 import torch
 
@@ -28,9 +29,7 @@ def seconds() -> str:
     note("")
     audit(model, points, progress=note)
     note("all")
-    rows = [
-        [words, f"{after - before:.1f}"] for (words, before), (_, after) in zip(parts[1:-1], parts[2:], strict=True)
-    ]
+    rows = [[words, f"{after - before:.1f}"] for (words, before), (_, after) in pairwise(parts[1:])]
     total = parts[-1][1] - parts[0][1]
     count = sum(p.numel() for p in model.parameters())
     title = f"Audit of {count:,} parameters on 8 clouds of 1,024 points (goal: 60 s)"

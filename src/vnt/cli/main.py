@@ -17,6 +17,7 @@ COMMANDS = {
     "train": "train a model by a recipe, with overrides; resume a run",
     "evaluate": "accuracy or forecasting errors of a run, turned and not turned",
     "predict": "classes of clouds, futures of tracks, for your own files",
+    "audit": "how equivariant a trained model is: measured, bounded, explained",
     "runs": "list runs, compare two of them",
 }
 

@@ -88,7 +88,7 @@ def _value_and_gradient(objective: Objective, R: Tensor, basis: Tensor) -> tuple
     """The objective, and its slope along R exp(ω_k L_k) at ω = 0: ⟨∂/∂R, R L_k⟩."""
     with torch.enable_grad():
         leaf = R.detach().requires_grad_()
-        value = objective(leaf)
+        value = objective(leaf).to(leaf.device)
         (slope,) = torch.autograd.grad(value.sum(), leaf)
     return value.detach(), torch.einsum("bij,bil,klj->bk", slope, R, basis)
 

@@ -161,11 +161,12 @@ def audit(
 
     law = None
     is_rotation = group in ROTATIONS
-    if "float64" in subjects and is_rotation and bias_layers(main.module):
+    has_biases = "float64" in subjects and is_rotation and bool(bias_layers(main.module))
+    if has_biases and group != "SO(2)" and main.module is not None and not main.module.training:
         say("nine Jacobian-vector products for the first-order law")
         law = first_order_law(main)
     violations: dict[Precision, Violation] = {}
-    starts = [law.worst_rotation] if law is not None and group != "SO(2)" else []
+    starts = [] if law is None else [law.worst_rotation]
     for precision, subject in subjects.items():
         say(f"violation in {precision}")
         climbs = num_starts if subject is main else 0
@@ -187,7 +188,7 @@ def audit(
         notes.append(first.why)
 
     unexplained = None
-    if law is not None and first.rotations is not None:
+    if has_biases and first.rotations is not None:
         tried = [first.rotations[0], *starts]
         unexplained = max(float(_unexplained(main, R).max()) for R in tried)
     steps, fault = {}, ""
@@ -325,8 +326,10 @@ def _trace_rotations(found: Violation, seed: int) -> Tensor:
 def _certificate(
     subject: Subject, law: FirstOrderLaw | None, found: Violation, count: int, say: Progress
 ) -> tuple[Certificate | None, str]:
-    if law is None:
+    if not bias_layers(subject.module):
         return None, "no ε bias: there is nothing to bound but rounding"
+    if law is None:
+        return None, "law and certificate are for all rotations in space, in float64 and in evaluation mode"
     if count == 0:
         return None, "not asked for"
     say("certificate")

@@ -90,7 +90,7 @@ def certify(subject: Subject) -> Certificate:
         bounds.append(torch.nan_to_num(first[-1] + found.rest.sum() / scale, nan=torch.inf, posinf=torch.inf))
         stages.append([*trail.stages, ("output", float(first[-1]), float(found.rest.sum() / scale))])
     worst = max(range(len(bounds)), key=lambda i: float(bounds[i]))
-    return Certificate(torch.stack(bounds), torch.stack(first), stages[worst])
+    return Certificate(torch.stack(bounds).cpu(), torch.stack(first).cpu(), stages[worst])
 
 
 class Trail:

@@ -95,7 +95,7 @@ class FirstOrderLaw:
 
     def predict(self, R: Float[Tensor, "*any B 3 3"]) -> Float[Tensor, "*any B"]:
         """The relative violation of each item at any rotation."""
-        return quadratic(self.gram, R).clamp(min=0).sqrt() / self.scale
+        return quadratic(self.gram, R.to(self.gram)).clamp(min=0).sqrt() / self.scale
 
 
 def first_order_law(subject: Subject) -> FirstOrderLaw | None:
@@ -106,9 +106,9 @@ def first_order_law(subject: Subject) -> FirstOrderLaw | None:
     layers = bias_layers(subject.module)
     if not layers:
         return None
-    columns = torch.cat([_columns(subject.items(slice(i, i + 1)), layers) for i in range(subject.num_items)])
+    columns = torch.cat([_columns(subject.items(slice(i, i + 1)), layers) for i in range(subject.num_items)]).cpu()
     gram = columns.mT @ columns
-    scale = subject.value().flatten(1).norm(dim=-1)
+    scale = subject.value().flatten(1).norm(dim=-1).cpu()
     value, R = worst_over_rotations(gram)
     turned = (columns @ _change(R)[..., None]).squeeze(-1)
     direction = F.normalize(turned, dim=-1)
@@ -137,12 +137,13 @@ def _shares(
     """⟨u, A_ℓ m⟩ / ‖A m‖ of each layer ℓ: one backward pass, since the layers' shifts are separate variables."""
     M = (R.mT - torch.eye(3, dtype=R.dtype, device=R.device)).detach()
     with torch.enable_grad():
-        shifts = {name: torch.zeros_like(M, requires_grad=True) for name in layers}
+        device = subject.given[0][0].device
+        shifts = {name: torch.zeros_like(M, device=device, requires_grad=True) for name in layers}
         with shifted_biases(layers, shifts):
-            along = (subject(*subject.arguments).flatten(1) * direction).sum()
+            along = (subject(*subject.arguments).flatten(1) * direction.to(device)).sum()
         gradients = torch.autograd.grad(along, list(shifts.values()))
     size = size.clamp(min=1e-300)
-    return {name: (g * M).sum((-2, -1)) / size for name, g in zip(shifts, gradients, strict=True)}
+    return {name: (g.cpu() * M).sum((-2, -1)) / size for name, g in zip(shifts, gradients, strict=True)}
 
 
 def _change(R: Float[Tensor, "*any 3 3"]) -> Float[Tensor, "*any 9"]:

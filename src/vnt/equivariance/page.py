@@ -1,5 +1,9 @@
 """An audit as one page to look at: every table whole, the pictures, and what the words mean."""
 
+import math
+
+from matplotlib.figure import Figure
+
 from vnt.equivariance.audit import AuditReport
 from vnt.equivariance.pictures import figures
 from vnt.equivariance.rotation_pictures import describe_rotation
@@ -8,7 +12,7 @@ from vnt.equivariance.verdicts import EXACT, TOLERABLE, Word
 from vnt.evaluation.report import Page
 
 MEANINGS: dict[Word, str] = {
-    "exact": f"at most {EXACT:.0e}: in float64 nothing is left but the last digits.",
+    "exact": f"at most {EXACT:.0e}: nothing is left but the last digits of float64.",
     "rounding": (
         f"float64 is exact or has far less, and this precision stays below {TOLERABLE['float32']:.0e} (float32) or "
         f"{TOLERABLE['bfloat16']:.0e} (bfloat16): the symmetry holds, the arithmetic is coarse."
@@ -43,12 +47,9 @@ def as_page(report: AuditReport, source: str = "") -> Page:
         _law(page, report)
     if report.biases:
         _biases(page, report)
-    _certificate(page, report)
+        _certificate(page, report)
     if "depth" in drawn:
-        page.heading("Where it is lost")
-        page.figure(drawn["depth"], "The violation out of each module without parts of its own, from input to output.")
-    if report.steps:
-        _layers(page, report)
+        _layers(page, report, drawn["depth"])
     if report.sweep:
         _sweep(page, report)
         page.figure(drawn["sweep"], "Measured, to first order and certified, at each ε.")
@@ -61,14 +62,12 @@ def _violations(page: Page, report: AuditReport) -> None:
     page.table(["precision", "mean", "median", "95 %", "worst", "found by", "verdict"], worst_rows(report))
     for verdict in report.verdicts.values():
         page.text(f"{verdict.precision}: {verdict.word}: {verdict.evidence}.")
-    if report.fault:
-        page.text(f"It first appears in {report.fault}.")
+    for note in report.notes:
+        page.text(f"Note: {note}.")
     page.note(
-        "‖f(X·g) − f(X)·g‖ / ‖f(X)‖ at the inputs given, of the item where it is largest; mean, median and 95 % are over "
-        "random elements and all items. Climbed: by gradients from the worst samples, to a local maximum."
+        "‖f(X·g) − f(X)·g‖ / ‖f(X)‖ at the inputs given; mean, median and 95 % are over all items and all elements g "
+        "that were tried. Climbed: by gradients from the worst samples, to a local maximum."
     )
-    for words in [*report.advice, *report.notes]:
-        page.text(words if words.endswith(".") else f"{words}.")
 
 
 def _about_rotations(report: AuditReport) -> str:
@@ -76,12 +75,12 @@ def _about_rotations(report: AuditReport) -> str:
         return "Each mark is a sample: one item, turned by one angle about the axis."
     if report.law is None or "float64" not in report.violations:
         return (
-            "Each mark is a sample: one item, turned by one rotation. Above by its axis (x in the middle, y to the right, "
-            "z above), below by its angle."
+            "Each mark is a sample: one item, turned by one rotation. Above by its axis (x in the middle, y to the "
+            "right, z above), below by its angle."
         )
     return (
-        "Left: half-turns about every axis (x in the middle, y to the right, z above), by the first-order law. Right: the "
-        "least and the most over all axes at each angle, and what was measured in float64."
+        "Left: half-turns about every axis (x in the middle, y to the right, z above), by the first-order law. Right: "
+        "the least and the most over all axes at each angle, and what was measured in float64."
     )
 
 
@@ -109,7 +108,7 @@ def _law(page: Page, report: AuditReport) -> None:
         "Of that, along its direction in the output:"
     )
     shares = sorted(law.shares.items(), key=lambda pair: -abs(float(pair[1][item])))
-    page.table(["share", "layer"], [[f"{float(share[item]):.1%}", name] for name, share in shares])
+    page.table(["share", "layer"], [[_percent(float(share[item])), name] for name, share in shares])
     if report.unexplained is not None:
         page.note(
             f"With biases that turn with the input, {report.unexplained:.1e} of the violation is left in float64."
@@ -130,8 +129,8 @@ def _biases(page: Page, report: AuditReport) -> None:
     ]
     page.table(["worst case over SO(3)", "paper: 2ε√C′", "ratio", "ε", "layer"], rows)
     page.note(
-        "Absolute, of one token, before the layers behind it. The paper's bound is that of −I, which is no rotation; the "
-        "exact worst case is 2ε√(C′ − λ), with λ the least eigenvalue of UᵀU."
+        "Absolute, of one token, before the layers behind it. The paper's bound is that of −I, which is no rotation; "
+        "the exact worst case is 2ε√(C′ − λ), with λ the least eigenvalue of UᵀU."
     )
 
 
@@ -143,15 +142,19 @@ def _certificate(page: Page, report: AuditReport) -> None:
     found = report.certificate
     count = len(found.relative)
     page.text(
-        f"At the worst {'item' if count == 1 else f'{count} items'}, no rotation exceeds {found.worst:.1e}. "
+        f"At the worst {'item' if count == 1 else f'{count} items'}, no rotation exceeds {_bound(found.worst)}. "
         f"Of that bound {float(found.first_order[found.relative.argmax()]):.1e} is of first order in ε; what is left "
         "bounds all higher orders."
     )
-    page.table(["first order", "rest", "behind"], [[f"{a:.1e}", f"{b:.1e}", name] for name, a, b in found.stages])
+    page.table(["first order", "rest", "behind"], [[_bound(a), _bound(b), name] for name, a, b in found.stages])
     page.note("Relative to the length of the median token at each stage; the output as a whole.")
 
 
-def _layers(page: Page, report: AuditReport) -> None:
+def _layers(page: Page, report: AuditReport, picture: Figure) -> None:
+    page.heading("Where it is lost")
+    for words in report.advice:
+        page.text(words if words.endswith(".") else f"{words}.")
+    page.figure(picture, "The violation out of each module without parts of its own, in the order in which they ran.")
     precision = "float32" if "float32" in report.steps else "float64"
     rows = [
         [
@@ -164,24 +167,23 @@ def _layers(page: Page, report: AuditReport) -> None:
         ]
         for step, bias, rounding in layer_rows(report)
     ]
-    if rows:
-        page.table(["in", "out", "times", "not rounding", "rounding", "module"], rows)
-    kind = "ε" if report.law is not None else "a fault"
+    page.table(["in", "out", "times", "share of ε" if report.law else "not rounding", "rounding", "module"], rows)
     page.note(
-        f"In {precision}. Not rounding: the part of the violation out of the module, squared, that float64 has as well: "
-        f"{kind}. An input that is exact counts as half a unit in the last place."
+        f"In {precision}. Rounding: the part of the violation out of the module, squared, that float64 does not have; "
+        f"the rest is {'what the biases cost' if report.law else 'of another kind'}. An input that is exact counts "
+        "as half a unit in the last place."
     )
 
 
 def _sweep(page: Page, report: AuditReport) -> None:
     page.heading("What other ε would cost")
     rows = [
-        [f"{p.epsilon:.0e}", f"{p.measured:.1e}", f"{p.first_order:.1e}", f"{p.certified:.1e}"] for p in report.sweep
+        [f"{p.epsilon:.0e}", f"{p.measured:.1e}", f"{p.first_order:.1e}", _bound(p.certified)] for p in report.sweep
     ]
     page.table(["ε", "measured", "first order", "certified"], rows)
     page.note(
-        "The weights of this model with biases of another length, in random directions where it has none; the worst item, "
-        "at the rotation that is worst to first order. A model trained at that ε has other weights."
+        "The weights of this model with biases of another length, in random directions where it has none; the worst "
+        "item, at the rotation that is worst to first order. A model trained at that ε has other weights."
     )
 
 
@@ -191,6 +193,15 @@ def _words(page: Page, report: AuditReport) -> None:
     used |= {verdict.word for check in report.checks for verdict in check.verdicts.values()}
     page.table(["verdict", "means"], [[word, about] for word, about in MEANINGS.items() if word in used])
     page.note(
-        "A formula that is wrong but equivariant passes: this says nothing of accuracy. The worst case is the best of a "
-        "local search at these inputs, and not a proof; only a certificate is."
+        "A formula that is wrong but equivariant passes: this says nothing of accuracy. The worst is what a local "
+        "search found at these inputs, and no proof; only a certificate is one."
     )
+
+
+def _percent(share: float) -> str:
+    return f"{round(share, 3) + 0.0:.1%}"  # no negative zero
+
+
+def _bound(value: float) -> str:
+    """A bound, or that there is none."""
+    return f"{value:.1e}" if math.isfinite(value) else "no bound"

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -12,6 +13,7 @@ from vnt.equivariance.tracing import Step
 
 AMPLIFIED = 100.0
 """Layers that make a violation more than so many times larger are marked, as in `vnt.equivariance.tracing.advice`."""
+RING: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 11, "mfc": "none", "mec": ALARM, "mew": 1.6}
 MOST_NAMES = 70
 """Names that fit below a picture."""
 
@@ -31,22 +33,22 @@ def draw_depth(report: AuditReport) -> Figure | None:
     longest = max(lines.values(), key=len)
     figure = Figure(figsize=(min(max(7.0, 0.2 * len(longest) + 2), 16), 5), layout="constrained")
     axes = figure.add_subplot()
-    marked: dict[int, float] = {}
+    judged = "float32" if "float32" in lines else "float64"  # as in the table of layers, and in the advice
+    marked: list[int] = []
     for precision, steps in lines.items():
         out = positive(np.array([step.violation_out for step in steps]))
         seen = np.flatnonzero(np.isfinite(out))  # a line goes on across modules that add nothing at all
         below = precision == "float64" and len(lines) > 1  # wide and pale, so that one that agrees does not hide it
         width, alpha = (5.0, 0.35) if below else (1.2, 1.0)
         axes.plot(seen, out[seen], ".-", color=COLORS[precision], lw=width, alpha=alpha, label=precision)
-        large = [i for i, step in enumerate(steps) if step.amplification(precision) > AMPLIFIED and i in seen]
-        axes.plot(large, out[large], "o", ms=11, mfc="none", mec=ALARM, mew=1.6, zorder=4)
-        marked |= {i: steps[i].amplification(precision) for i in large}
-    if marked:
-        axes.plot([], [], "o", ms=11, mfc="none", mec=ALARM, mew=1.6, label=f"more than {AMPLIFIED:.0f} times larger")
-    shown = _ticks(len(longest), list(marked))
+        if precision == judged:
+            marked = [i for i, step in enumerate(steps) if step.amplification(precision) > AMPLIFIED and i in seen]
+            about = f"more than {AMPLIFIED:.0f} times what came in" if marked else "_"
+            axes.plot(marked, out[marked], label=about, zorder=4, **RING)
+    shown = _ticks(len(longest), marked)
     axes.set_xticks(shown, [_short_name(longest[i]) for i in shown], rotation=90, fontsize=7, parse_math=False)
-    for i, label in zip(shown, axes.get_xticklabels(), strict=True):
-        label.set_color(ALARM if i in marked else INK)
+    for i, name in zip(shown, axes.get_xticklabels(), strict=True):
+        name.set_color(ALARM if i in marked else INK)
     axes.set_xlim(-0.7, len(longest) - 0.3)
     axes.set_title("out of each module, as it runs", fontsize=10, color=INK)
     finish_logarithmic(axes)

@@ -144,7 +144,7 @@ def _draw_samples(report: AuditReport) -> Figure:
 
 
 def _draw_about_one_axis(report: AuditReport) -> Figure:
-    """The samples of a group with one angle against that angle, with its sign; the law about that axis."""
+    """The samples of a group with one angle against that angle, with its sign."""
     figure = Figure(figsize=(9, 4), layout="constrained")
     axes = figure.add_subplot()
     first = next(iter(report.violations.values())).rotations
@@ -155,11 +155,6 @@ def _draw_about_one_axis(report: AuditReport) -> Figure:
         value = positive(found.sampled.cpu().numpy().ravel())
         angle = _signed(found.rotations, around).ravel()
         axes.plot(angle, value, label=precision, color=COLORS[precision], **MARKS[precision])
-    if report.law is not None and around is not None:
-        item = int(report.law.worst.argmax())
-        angles = torch.linspace(-math.pi, math.pi, 240, dtype=torch.float64)  # an even number: not at zero
-        value = _law(report.law, item, around[None], angles)[0]
-        axes.plot(degrees(angles), positive(value), color=INK, alpha=0.4, lw=3, label=f"law, item {item}")
     for found in report.violations.values():
         if found.worst_rotation is not None and found.method == "climbed":
             _mark_worst(axes, _signed(found.worst_rotation, around), found.worst)
@@ -239,7 +234,7 @@ def _label_angles(axes: Axes, limits: tuple[int, int]) -> None:
 
 def degrees(radians: Tensor) -> NDArray:
     """As an array."""
-    return np.degrees(radians.detach().cpu().numpy())
+    return torch.rad2deg(radians.detach()).cpu().numpy()
 
 
 def positive(values: NDArray) -> NDArray:

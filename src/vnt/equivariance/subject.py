@@ -120,7 +120,11 @@ def describe_subject(
     _check_arguments(arguments, described)
     # Neither the user's tensors nor their gradients are touched.
     fixed = tuple(None if x is None else x.detach() for x in arguments)
-    return Subject(function, fixed, described, describe(output), read or _whole).in_precision("float64")
+    subject = Subject(function, fixed, described, describe(output), read or _whole)
+    try:
+        return subject.in_precision("float64")
+    except TypeError as error:
+        raise ValueError(f"an audit needs float64, which this device has not: audit on the CPU ({error})") from error
 
 
 def _check_arguments(arguments: Sequence[Tensor | None], inputs: Sequence[Argument]) -> None:

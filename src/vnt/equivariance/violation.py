@@ -67,7 +67,7 @@ def violation(subject: Subject, act: Action, reference: Tensor | None = None) ->
         raise ValueError(
             f"{subject.name} returned {tuple(moved.shape)} for a moved input, {tuple(expected.shape)} before"
         )
-    return relative_difference(moved, expected)
+    return relative_difference(moved, expected).cpu()
 
 
 def measure(
@@ -98,7 +98,8 @@ def measure(
     actions = [subject.draw(group, axis, generator) for _ in range(num_samples)]
     actions += [Action(rotation=R) for R in starts]
     sampled = torch.stack([violation(subject, act, reference) for act in actions])
-    rotations = torch.stack([act.rotation for act in actions]) if group in ROTATIONS else None  # type: ignore[arg-type]
+    turned = [act.rotation.cpu() for act in actions if act.rotation is not None]
+    rotations = torch.stack(turned) if group in ROTATIONS else None
     item = int(sampled.amax(0).argmax())
     trial = int(sampled[:, item].argmax())
     worst = float(sampled[trial, item])
@@ -121,7 +122,7 @@ def measure(
         precision=subject.precision,
         sampled=sampled,
         rotations=rotations,
-        scale=reference.double().flatten(1).norm(dim=-1),
+        scale=reference.double().flatten(1).norm(dim=-1).cpu(),
         worst=worst,
         worst_item=item,
         worst_rotation=worst_rotation,
