@@ -29,20 +29,21 @@ def test_links_and_paths_lead_somewhere(path):
     text = path.read_text()
     for target in re.findall(r"\]\((?!http)([^)#]+)", text):
         assert (path.parent / target).exists(), target
-    for name in re.findall(r"`(tests/[\w/]+\.py|(?:layers|functional|models|testing|geometry)/\w+\.py)`", text):
+    rooms = "layers|functional|models|testing|geometry|equivariance"
+    for name in re.findall(rf"`(tests/[\w/]+\.py|(?:{rooms})/\w+\.py)`", text):
         assert (ROOT / name).exists() or (ROOT / "src/vnt" / name).exists(), name
 
 
 def test_names_in_the_paper_map_exist():
     """Each `vnt`-like name in docs/paper.md is one that can be imported."""
-    from vnt import functional, testing
+    from vnt import equivariance, functional, testing
 
     text = (ROOT / "docs/paper.md").read_text()
     for name in set(re.findall(r"`(VN\w+)`", text)):
         assert hasattr(vnt, name), name
     table = text.split("## What we measured")[0]
     for name in set(re.findall(r"`([a-z_]+)`", table)) - {"functional", "vnt"}:
-        assert hasattr(functional, name) or hasattr(testing, name), name
+        assert any(hasattr(home, name) for home in (functional, testing, equivariance)), name
 
 
 def test_the_changelog_knows_this_version_or_what_is_coming():

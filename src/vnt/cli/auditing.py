@@ -59,7 +59,7 @@ def carry_out(options: "Options") -> None:
             progress=lambda words: status.update(escape(words)),
         )
     numbers = {"checkpoint": str(options.checkpoint), "inputs": source, "broken": report.broken, **report.to_dict()}
-    as_json = json.dumps(without_infinities(numbers), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    as_json = json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     if options.output is not None:
         write(options.output, report, as_json, f"The model in {options.checkpoint}; inputs: {source}.")
         console.print(f"written: [bold]{escape(str(options.output / 'report.html'))}[/], audit.json and pictures")
@@ -166,12 +166,3 @@ def _write_text(path: Path, text: str) -> None:
 def _write_picture(path: Path, figure: Figure) -> None:
     with atomic_write(path) as temporary:
         figure.savefig(temporary, format="png", dpi=140, facecolor="white")
-
-
-def without_infinities(value: Any) -> Any:
-    """The same for JSON, which has no word for what is infinite or not a number: None in its place."""
-    if isinstance(value, dict):
-        return {key: without_infinities(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_infinities(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

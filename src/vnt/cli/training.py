@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from vnt.cli.tables import evaluation_table
+from vnt.data.sets import SETS
 from vnt.files import require_library
 from vnt.models.saving import read_about
 from vnt.training.config import TrainConfig
@@ -30,7 +31,7 @@ def start_run(name: str, options: "Options") -> None:
     """A new run of a recipe."""
     folder = options.out or new_run_folder(Path("runs"), name)
     config = options.config
-    if Path(config.dataset).is_dir():  # so that the run can be evaluated from anywhere
+    if config.dataset not in SETS and Path(config.dataset).is_dir():  # so that the run can be evaluated from anywhere
         config = replace(config, dataset=str(Path(config.dataset).resolve()))
     _run(config, folder, options)
 

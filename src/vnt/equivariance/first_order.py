@@ -28,9 +28,13 @@ from vnt.layers import VNLinear
 
 
 def bias_layers(module: nn.Module | None) -> dict[str, VNLinear]:
-    """The layers that carry an ε bias, by name."""
+    """The layers in space that carry an ε bias, by name."""
     named = [] if module is None else module.named_modules()
-    return {name: layer for name, layer in named if isinstance(layer, VNLinear) and layer.bias_direction is not None}
+    return {
+        name: layer
+        for name, layer in named
+        if isinstance(layer, VNLinear) and layer.bias_direction is not None and layer.spatial_dim >= 3
+    }
 
 
 def bias(layer: VNLinear) -> Float[Tensor, "C S"]:

@@ -83,6 +83,19 @@ class Subject:
         """The same with some of its batch items."""
         return replace(self, arguments=tuple(None if x is None else x[which] for x in self.arguments))
 
+    def some_tokens(self, count: int, *, seed: int = 0) -> "Subject":
+        """The same with at most so many of its tokens, drawn at random; all of them where it has no token axis."""
+        counts = {x.shape[how.token_axis] for x, how in self.given if how.token_axis is not None}
+        if len(counts) != 1 or max(counts) <= count:
+            return self
+        order = torch.randperm(max(counts), generator=Generator().manual_seed(seed))[:count].sort().values
+        pairs = zip(self.arguments, self.inputs, strict=True)
+        kept = (
+            x if x is None or how.token_axis is None else x.index_select(how.token_axis % x.ndim, order.to(x.device))
+            for x, how in pairs
+        )
+        return replace(self, arguments=tuple(kept))
+
     def in_precision(self, precision: Precision) -> "Subject":
         """The same in another precision: a copy of the module, and arguments rounded to it."""
         dtype = torch.float64 if precision == "float64" else torch.float32

@@ -16,6 +16,7 @@ from vnt.geometry.symmetry import Action
 from vnt.layers import VNLinear
 
 EPSILONS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+MOST_TOKENS = 256
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,11 @@ def with_bias(module: nn.Module, epsilon: float, *, seed: int = 0) -> nn.Module:
 
 
 def sweep(subject: Subject, epsilons: Sequence[float] = EPSILONS, *, seed: int = 0) -> list[SweepPoint]:
-    """The violation of a model of this library at other bias norms; its own weights, one item is enough."""
+    """The violation of a model of this library at other bias norms, with its own weights.
+
+    Give it one item; of a cloud it takes no more than `MOST_TOKENS` points, so that eight norms take seconds.
+    """
+    subject = subject.some_tokens(MOST_TOKENS, seed=seed)
     if subject.module is None or not any(isinstance(layer, VNLinear) for layer in subject.module.modules()):
         raise ValueError(f"{subject.name} has no VN-Linear whose bias could be tried")
     points = []

@@ -87,8 +87,8 @@ def _columns(rows: list[list[str]]) -> list[str]:
 
 
 def as_dict(report: AuditReport) -> dict[str, Any]:
-    """The numbers of a report; what is infinite or not a number is None."""
-    return {
+    """The numbers of a report, ready for JSON: what is infinite or not a number is None."""
+    values = {
         "name": report.name,
         "parameters": report.parameters,
         "shapes": [list(shape) for shape in report.shapes],
@@ -96,10 +96,10 @@ def as_dict(report: AuditReport) -> dict[str, Any]:
         "group": report.group,
         "violations": {
             precision: {
-                "mean": _finite(found.mean),
-                "median": _finite(found.quantile(0.5)),
-                "quantile_95": _finite(found.quantile(0.95)),
-                "worst": _finite(found.worst),
+                "mean": found.mean,
+                "median": found.quantile(0.5),
+                "quantile_95": found.quantile(0.95),
+                "worst": found.worst,
                 "worst_item": found.worst_item,
                 "worst_rotation": None if found.worst_rotation is None else found.worst_rotation.tolist(),
                 "method": found.method,
@@ -111,7 +111,7 @@ def as_dict(report: AuditReport) -> dict[str, Any]:
         "unexplained": report.unexplained,
         "checks": {
             check.name: {
-                precision: {"worst": _finite(check.worst[precision]), "verdict": verdict.word}
+                precision: {"worst": check.worst[precision], "verdict": verdict.word}
                 for precision, verdict in check.verdicts.items()
             }
             for check in report.checks
@@ -125,15 +125,20 @@ def as_dict(report: AuditReport) -> dict[str, Any]:
             "shares": {name: share.tolist() for name, share in report.law.shares.items()},
         },
         "biases": [vars(bound) for bound in report.biases],
-        "certified": None if report.certificate is None else [_finite(x) for x in report.certificate.relative.tolist()],
+        "certified": None if report.certificate is None else report.certificate.relative.tolist(),
         "no_certificate": report.no_certificate,
         "layers": {precision: [vars(step) for step in steps] for precision, steps in report.steps.items()},
         "advice": report.advice,
         "fault": report.fault,
-        "sweep": [{key: _finite(value) for key, value in vars(p).items()} for p in report.sweep],
+        "sweep": [vars(p) for p in report.sweep],
         "notes": report.notes,
     }
+    return {key: _for_json(value) for key, value in values.items()}
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _for_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _for_json(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_for_json(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
