@@ -31,9 +31,9 @@ lint: $(READY)
 
 # Twice: shapes in signatures are checked by jaxtyping + beartype, whose import hook torch.compile cannot trace, and
 # which answers wrong input before we can.
-UNHOOKED := tests/compiled tests/errors tests/data tests/cli tests/docs tests/training tests/equivariance
+UNHOOKED := tests/compiled tests/errors tests/data tests/cli tests/docs tests/training tests/equivariance tests/kernels
 test: $(READY)
-	$(BIN)/pytest -n 2 --jaxtyping-packages=vnt,beartype.beartype $(addprefix --ignore=,$(UNHOOKED)) --ignore=src/vnt/data
+	$(BIN)/pytest -n 2 --jaxtyping-packages=vnt,beartype.beartype $(addprefix --ignore=,$(UNHOOKED)) --ignore=src/vnt/data --ignore=src/vnt/kernels
 	$(BIN)/pytest -n 2 $(UNHOOKED) src/vnt/data
 
 bench: $(READY)

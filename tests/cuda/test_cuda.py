@@ -7,6 +7,7 @@ import vnt
 from helpers import centred_logits, displacements
 from vnt.bench.toy import toy_clouds, toy_tracks, train_classifier
 from vnt.geometry import random_rotation, rotate
+from vnt.kernels import kernels, usable
 from vnt.testing import equivariance_error
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
@@ -84,3 +85,35 @@ def test_checks_of_values_work_on_the_gpu():
     points[0, 3, 1] = float("nan")
     with pytest.raises(ValueError, match=r"finite, got nan at index \(0, 3, 1\)"):
         model(points)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_kernels_equal_their_twins_in_a_whole_model(dtype, compiled):
+    torch.manual_seed(0)
+    model = vnt.VNTransformerClassifier(vnt.ClassifierConfig(num_classes=5)).cuda()
+    points = torch.randn(4, 100, 3, device="cuda")
+    assert usable(points)
+
+    def run(on: bool):
+        torch.compiler.reset()
+        f = torch.compile(model, fullgraph=True) if compiled else model
+        with kernels(on), torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.bfloat16):
+            out = f(points).float()
+        gradients = torch.autograd.grad(out.square().sum(), list(model.parameters()))
+        return out.detach(), torch.cat([g.flatten() for g in gradients])
+
+    for fast, plain in zip(run(True), run(False), strict=True):
+        error = float((fast - plain).norm() / plain.norm())
+        assert error <= (1e-5 if dtype == torch.float32 else 2e-2)
+
+
+def test_kernels_keep_the_symmetry():
+    torch.manual_seed(0)
+    model = vnt.VNTransformerClassifier(vnt.ClassifierConfig(num_classes=5)).cuda().eval()
+    points = torch.randn(8, 256, 3, device="cuda")
+    errors = []
+    for on in (True, False):
+        with kernels(on):
+            errors.append(equivariance_error(centred_logits(model), [points], ["point"], "scalar"))
+    assert errors[0] <= 2 * errors[1] + 1e-6

@@ -1,10 +1,12 @@
 """VN-ReLU (appendix C.4, after Deng et al. 2021)."""
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from vnt.functional.linear import linear
+from vnt.functional.linear import channels_innermost, linear
+from vnt.kernels import usable
 from vnt.precision import at_least_float32
 
 
@@ -18,8 +20,12 @@ def relu(
 ) -> Float[Tensor, "*tokens C_out S"]:
     """VN-ReLU(V; W, U): features q = W V, directions k = U V, and the part of q that points against k taken away.
 
-    U has as many rows as W, or one: a direction that all channels share.
+    U has as many rows as W, or one: a direction that all channels share. On CUDA devices a kernel rectifies
+    (`vnt.kernels`), from one product that gives q and k side by side.
     """
+    if U.shape == W.shape and usable(V):
+        qk = F.linear(channels_innermost(V).mT, torch.cat([W, U]))
+        return torch.ops.vnt.rectify(qk, negative_slope, eps).mT
     return rectify(linear(V, W), linear(V, U), negative_slope=negative_slope, eps=eps)
 
 
