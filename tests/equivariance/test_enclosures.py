@@ -20,6 +20,7 @@ from vnt import (
 )
 from vnt.equivariance import enclosures as en
 from vnt.equivariance.first_order import bias_layers, shifted_biases
+from vnt.equivariance.sweep import with_bias
 from vnt.geometry import random_rotation
 
 N, C = 5, 6
@@ -91,6 +92,7 @@ CASES = {
     "encoder": lambda: encoder(VNEncoder(C, 2, 2, norm_eps=1.0, bias_epsilon=0.02)),
     "latents": lambda: encoder(VNLatentEncoder(C, 2, 1, 3, norm_eps=1.0, bias_epsilon=0.02)),
     "cross product": lambda: plain(VNCrossProduct(C, norm_eps=0.5), en.enclose_cross_product),
+    "biased cross product": lambda: plain(with_bias(VNCrossProduct(C, norm_eps=0.5), 0.1), en.enclose_cross_product),
     "invariant": flat_invariant,
 }
 
@@ -123,12 +125,12 @@ def outside(f, rule, layer, x: en.Enclosure, seed: int) -> tuple[float, float]:
         left = (moved - linear).flatten(-y.axes).norm(dim=-1)
         if left.ndim == 1:
             left = left[:, None]
-        share = left / y.rest.reshape(1, -1).clamp(min=1e-300)
+        share = left / y.radius.reshape(1, -1).clamp(min=1e-300)
         best = max(best, float(share.detach().max()))
         optimizer.zero_grad()
         left.flatten(1).amax(-1).sum().backward()
         optimizer.step()
-    return best, float(y.rest.max())
+    return best, float(y.radius.max())
 
 
 def rotations(q):
@@ -144,7 +146,7 @@ def rotations(q):
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("size", [1e-4, 1e-2, 0.3])
-@pytest.mark.parametrize("rest", [0.0, 1.0])
+@pytest.mark.parametrize("rest", [0.0, 1.0, 100.0])
 def test_nothing_is_found_outside(name, size, rest):
     layer, f, rule = CASES[name]()
     layer.double()
@@ -153,8 +155,35 @@ def test_nothing_is_found_outside(name, size, rest):
     x = en.Enclosure(center, slopes, rest * size * torch.rand(1, N, dtype=torch.float64))
     share, bound = outside(f, rule, layer, x, seed=0)
     assert share <= 1 + 1e-6 or share * bound <= 1e-13
-    if bound > 1e-13 and size > 1e-3 and "batch" not in name:
+    if bound > 1e-13 and size > 1e-3 and rest <= 1 and "batch" not in name:
         assert share > 1e-4  # the search did look, and the bound is not idle
+
+
+def test_a_residual_that_cancels_keeps_the_rest_that_a_cap_cannot_hold():
+    """V − VN-RMSNorm(V): near zero the derivative is small, far away not, and the norm's cap must not hide that."""
+    block = VNEncoderBlock(4, 1, hidden_channels=4, norm_eps=1.0, negative_slope=1.0).double().eval()
+    with torch.no_grad():
+        block.mlp.activation.weight.copy_(torch.eye(4))
+        block.mlp.contract.weight.copy_(-torch.eye(4))
+
+        def f(V):
+            return V + block.mlp(block.mlp_norm(V))
+
+        V = torch.full((1, 4, 3), 1e-3, dtype=torch.float64)
+        x = en.Enclosure(V, V.new_zeros(9, 1, 4, 3), V.new_tensor([100.0]))
+        y = en.through(x, f, lambda x: en.add(x, en.enclose_mlp(block.mlp, en.enclose_norm(block.mlp_norm, x))))
+        far = torch.zeros_like(V)
+        far[0, 0, 0] = 100
+        assert float((f(V + far) - f(V)).norm()) <= float(y.rest)
+
+
+def test_what_all_keys_share_changes_nothing():
+    layer = VNMultiheadAttention(C, 2).double()
+    layer.key = VNLinear(C, C, bias_epsilon=1.0).double()
+    x = en.exact(torch.randn(1, N, C, 3, dtype=torch.float64))
+    with torch.no_grad():
+        y = en.enclose_attention(layer, x, x, None)
+    assert float(y.size.max()) < 1e-12
 
 
 PERCEPTRON = [nn.Linear(8, 7), nn.LayerNorm(7), nn.GELU(), nn.Dropout(0.5), nn.Linear(7, 4)]

@@ -161,7 +161,9 @@ def _chain(layers: Sequence[nn.Module], radius: float) -> tuple[float, float]:
     constant = 1.0
     for layer in layers:
         stretch, radius = _bounds(layer, radius)
-        constant *= stretch
+        constant = constant * stretch if math.isfinite(constant) else math.inf
+        if math.isnan(radius):  # nothing times infinity: a zero layer behind one without a bound
+            radius = math.inf
     return constant, radius
 
 
@@ -180,15 +182,16 @@ def _relu(layer: VNReLU, radius: float) -> tuple[float, float]:
     W, U = layer.weight.detach().double(), layer.direction.detach().double()
     zero = torch.zeros(len(U), dtype=W.dtype, device=W.device)
     q_most = W.norm(dim=-1) * radius
+    # The part that is taken away is shorter than q, so no channel grows but by a slope beyond one.
+    longest = max(1.0, abs(layer.negative_slope)) * float(spectral_norm(W)) * radius
     if layer.eps == 0 or math.isinf(radius):
-        return math.inf, float(spectral_norm(W)) * radius
+        return math.inf, longest
     k_most = U.norm(dim=-1) * radius
     steep = abs(1 - layer.negative_slope) * q_most * projector_slope(zero, k_most, layer.eps)
     own = max(1.0, abs(layer.negative_slope)) * spectral_norm(W)
     U = U.expand(len(W), -1)
     turning = torch.minimum(steep.max() * spectral_norm(U), (steep * U.norm(dim=-1)).norm())
-    # The part that is taken away is shorter than q, so no channel grows (|α| ≤ 1).
-    return float(own + turning), max(1.0, abs(layer.negative_slope)) * float(spectral_norm(W)) * radius
+    return float(own + turning), longest
 
 
 def _attention(layer: VNMultiheadAttention, radius: float) -> tuple[float, float]:

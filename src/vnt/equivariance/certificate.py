@@ -87,8 +87,8 @@ def certify(subject: Subject) -> Certificate:
                 found = _forecaster(model, points, attributes, mask, vectors, trail)
             scale = item.value().flatten().norm()
         first.append(LONGEST * spectral_norm(found.slopes.flatten(1)) / scale)
-        bounds.append(torch.nan_to_num(first[-1] + found.rest.sum() / scale, nan=torch.inf, posinf=torch.inf))
-        stages.append([*trail.stages, ("output", float(first[-1]), float(found.rest.sum() / scale))])
+        bounds.append(torch.nan_to_num(first[-1] + found.radius.sum() / scale, nan=torch.inf, posinf=torch.inf))
+        stages.append([*trail.stages, ("output", float(first[-1]), float(found.radius.sum() / scale))])
     worst = max(range(len(bounds)), key=lambda i: float(bounds[i]))
     return Certificate(torch.stack(bounds).cpu(), torch.stack(first).cpu(), stages[worst])
 
@@ -127,7 +127,7 @@ def _classifier(
         y = enclose_invariant(model.invariant, x)
         if known is not None:
             center, slopes = torch.cat([y.center, known.center], -1), torch.cat([y.slopes, known.slopes], -1)
-            y = Enclosure(center, slopes, y.rest, 1, y.outer)
+            y = Enclosure(center, slopes, y.rest, 1, y.outer, y.most)
         return enclose_perceptron(inner, y)
 
     if known is None:

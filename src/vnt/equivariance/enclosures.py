@@ -60,7 +60,8 @@ class Enclosure:
         slopes: (9, *center), the change with each entry of R⁻¹ − I.
         rest: (...), how far a token can be from center + Σ m_j slopes_j.
         axes: how many trailing axes of the center make one token: 2 or 1.
-        outer: (...), within `through`: what the rest from before the chain has grown to, beside the rest from within.
+        outer: (...), within `through`: the linear image of the rest from before the chain; ``rest`` is then beside it.
+        most: (...), how far a token can move in all, where that is known otherwise.
     """
 
     center: Tensor
@@ -68,16 +69,17 @@ class Enclosure:
     rest: Tensor
     axes: int = 2
     outer: Tensor | float = 0.0
+    most: Tensor | float = torch.inf
 
     @property
     def size(self) -> Tensor:
         """(...), how far a token can be from the center."""
-        return self.linear_size + self.radius
+        return _smaller(self.linear_size + self.rest + self.outer, self.most)
 
     @property
     def radius(self) -> Tensor:
-        """(...), all that is not linear."""
-        return self.rest + self.outer
+        """(...), how far a token can be from center + Σ m_j slopes_j, the rest from before the chain included."""
+        return _smaller(self.rest + self.outer, self.most + self.linear_size)
 
     @property
     def linear_size(self) -> Tensor:
@@ -94,18 +96,35 @@ def spectral_bound(A: Float[Tensor, "*tokens M C"]) -> Float[Tensor, "*tokens"]:
     return (G @ G).flatten(-2).norm(dim=-1) ** 0.125 * unit.sqrt()
 
 
+def _smaller(a: Tensor, b: Tensor | float) -> Tensor:
+    """The smaller of two bounds; one that is not a number is none."""
+    return torch.fmin(a, b if isinstance(b, Tensor) else torch.full_like(a, b))
+
+
 def advance(
-    x: Enclosure, center: Tensor, slopes: Tensor, constant: Tensor | float, new: Tensor | float = 0.0
+    x: Enclosure,
+    center: Tensor,
+    slopes: Tensor,
+    constant: Tensor | float,
+    *,
+    new: Tensor | float = 0.0,
+    added: Tensor | float = 0.0,
 ) -> Enclosure:
-    """Behind a layer: the old rest times a constant, plus what is new."""
-    return Enclosure(center, slopes, constant * x.rest + new, x.axes, constant * x.outer)
+    """Behind a layer with a Lipschitz constant on the whole ball: the old rest times it, plus what is ``new``.
+
+    ``added``: how far the layer's own bias moves a token.
+    """
+    return Enclosure(center, slopes, constant * x.rest + new, x.axes, constant * x.outer, constant * x.size + added)
 
 
 def at_most(x: Enclosure, movement: Tensor) -> Enclosure:
-    """The same, knowing a bound on the whole movement of each token: the rest is no more than that and the slopes'."""
-    most = movement + x.linear_size
-    outer = torch.fmin(x.outer, most) if isinstance(x.outer, Tensor) else x.outer
-    return Enclosure(x.center, x.slopes, torch.fmin(x.rest, most), x.axes, outer)
+    """The same, knowing a bound on the whole movement of each token.
+
+    What is left of a movement without its linear parts, that of the slopes and that of the rest from before, is no
+    longer than all three together.
+    """
+    rest = _smaller(x.rest, movement + x.linear_size + x.outer)
+    return Enclosure(x.center, x.slopes, rest, x.axes, x.outer, _smaller(movement, x.most))
 
 
 def through(x: Enclosure, function: Callable[[Tensor], Tensor], chain: Callable[[Enclosure], Enclosure]) -> Enclosure:
@@ -114,9 +133,9 @@ def through(x: Enclosure, function: Callable[[Tensor], Tensor], chain: Callable[
     ``function`` is what the layers compute, ``chain`` how they enclose. Within it the old rest counts towards sizes,
     grown by each layer's constant; at the end σ of the token's own derivative takes the place of those constants.
     """
-    inside = chain(Enclosure(x.center, x.slopes, torch.zeros_like(x.rest), x.axes, x.rest))
+    inside = chain(Enclosure(x.center, x.slopes, torch.zeros_like(x.rest), x.axes, x.rest, x.most))
     rest = inside.rest + stretch(function, x.center, x.axes) * x.rest
-    return Enclosure(inside.center, inside.slopes, torch.fmin(rest, inside.radius), inside.axes)
+    return Enclosure(inside.center, inside.slopes, _smaller(inside.radius, rest), inside.axes, most=inside.most)
 
 
 def stretch(function: Callable[[Tensor], Tensor], x: Tensor, axes: int) -> Tensor:
@@ -138,7 +157,8 @@ def exact(center: Tensor, axes: int = 2) -> Enclosure:
 
 def add(a: Enclosure, b: Enclosure) -> Enclosure:
     """A sum, of a residual connection."""
-    return Enclosure(a.center + b.center, a.slopes + b.slopes, a.rest + b.rest, a.axes, a.outer + b.outer)
+    center, slopes = a.center + b.center, a.slopes + b.slopes
+    return Enclosure(center, slopes, a.rest + b.rest, a.axes, a.outer + b.outer, a.size + b.size)
 
 
 def derivative(f: Callable[[Tensor], Tensor], x: Tensor, slopes: Tensor) -> Tensor:
@@ -148,12 +168,13 @@ def derivative(f: Callable[[Tensor], Tensor], x: Tensor, slopes: Tensor) -> Tens
 
 def enclose_linear(layer: VNLinear, x: Enclosure) -> Enclosure:
     """W V + εU(I + M): linear in both, so that only the old rest is stretched."""
-    slopes = linear(x.slopes, layer.weight)
+    slopes, added = linear(x.slopes, layer.weight), 0.0
     if layer.bias_direction is not None:
         units = torch.eye(9, dtype=slopes.dtype, device=slopes.device).unflatten(-1, (3, 3))
         change = F.pad(bias(layer)[:, :3] @ units, (0, layer.spatial_dim - 3))  # (9, C, S)
         slopes = slopes + change.reshape(9, *[1] * (x.center.ndim - 2), *change.shape[1:])
-    return advance(x, layer(x.center), slopes, spectral_norm(layer.weight))
+        added = LONGEST * float(spectral_bound(change.flatten(1)))
+    return advance(x, layer(x.center), slopes, spectral_norm(layer.weight), added=added)
 
 
 def bend(length: Tensor, size: Tensor, count: int, eps: float) -> tuple[Tensor, Tensor]:
@@ -172,23 +193,25 @@ def enclose_norm(layer: AnyNorm, x: Enclosure) -> Enclosure:
         slope, new = bend(length, size, layer.channels, layer.eps)
         image = layer(V)
         bounded = image.flatten(-2).norm(dim=-1) + most_gain * math.sqrt(layer.channels)
-        return at_most(advance(x, image, slopes, most_gain * slope, most_gain * new), bounded)
+        return at_most(advance(x, image, slopes, most_gain * slope, new=most_gain * new), bounded)
     # v/|v| · n(|v|): directions turn by at most size/|v|, and by 2; lengths n move by their own constant.
     guarded = (V.square().sum(-1) + layer.eps).sqrt()
     if isinstance(layer, VNLayerNorm):
         normal = F.layer_norm(guarded, guarded.shape[-1:], layer.gain, layer.shift, layer.eps)
         spread = (guarded - guarded.mean(-1, keepdim=True)).norm(dim=-1)
-        change = most_gain * normalizing_constant(spread, size, layer.channels, layer.eps) * size
-        change = change.clamp(max=2 * float(most_gain) * math.sqrt(layer.channels))  # |n| ≤ √C, whatever the size
+        slope = most_gain * normalizing_constant(spread, size, layer.channels, layer.eps)
+        change = (slope * size).clamp(
+            max=2 * float(most_gain) * math.sqrt(layer.channels)
+        )  # |n| ≤ √C, whatever the size
     else:
         gain = layer.gain * torch.rsqrt(layer.running_var + layer.eps)
-        normal, change = (guarded - layer.running_mean) * gain + layer.shift, gain.abs().max() * size
+        normal, slope = (guarded - layer.running_mean) * gain + layer.shift, gain.abs().max()
+        change = slope * size
     turn = normalizing_constant(V.norm(dim=-1), size[..., None], 1, layer.eps)
     one_by_one = ((turn * size[..., None]).clamp(max=2) * normal).norm(dim=-1)
-    together = (turn * normal.abs()).amax(-1) * size
-    return at_most(
-        Enclosure(layer(V), slopes, torch.full_like(size, torch.inf)), torch.minimum(one_by_one, together) + change
-    )
+    steepest = (turn * normal.abs()).amax(-1)
+    movement = torch.minimum(one_by_one, steepest * size) + change
+    return at_most(advance(x, layer(V), slopes, steepest + slope, new=torch.inf), movement)
 
 
 def enclose_relu(layer: VNReLU, x: Enclosure) -> Enclosure:
@@ -204,13 +227,13 @@ def enclose_relu(layer: VNReLU, x: Enclosure) -> Enclosure:
     along, change = (q * k).sum(-1), q_length * dk + k_length * dq + dq * dk
     rectified = along <= change  # ⟨q, k⟩ < 0 somewhere: elsewhere the layer is W, and linear
     undecided = along.abs() <= change
-    curved = 1.5 / (least.square() + layer.eps) * dk.square() * q_length + slope * dq * dk
+    curved = dk.square() * q_length / (least.square() + layer.eps) + slope * dq * dk
     kinked = change * most / (least.square() + layer.eps)
     new = share * torch.where(rectified, curved + torch.where(undecided, kinked, 0), 0)
     # A constant on all that can happen: features by σ(W), directions by their slope where they matter.
     steep = share * torch.where(rectified, (q_length + dq) * slope, 0)
     constant = max(1.0, abs(layer.negative_slope)) * spectral_norm(W) + spectral_bound(steep[..., None] * U)
-    return at_most(advance(x, layer(V), derivative(layer, V, x.slopes), constant, new.norm(dim=-1)), constant * x.size)
+    return advance(x, layer(V), derivative(layer, V, x.slopes), constant, new=new.norm(dim=-1))
 
 
 def _channel_size(slopes: Tensor, rest: Tensor) -> Tensor:
@@ -239,8 +262,11 @@ def enclose_attention(layer: VNMultiheadAttention, query: Enclosure, key: Enclos
     sigma = [
         spectral_norm(part.weight.unflatten(0, (H, -1)))[:, None] for part in (layer.query, layer.key, layer.value)
     ]
-    rests = [s * x.rest[..., None, :] for s, x in zip(sigma, (query, key, key), strict=True)]  # (..., H, N)
-    dq, dk, dz = (_channel_size(D, rest) for D, rest in zip(slopes, rests, strict=True))
+    mask_of_slopes = None if mask is None else mask[..., None, :].expand(slopes[1].shape[:-1])
+    rests = [s * x.radius[..., None, :] for s, x in zip(sigma, (query, key, key), strict=True)]  # (..., H, N)
+    # What all keys have in common, their bias above all, changes no weight.
+    apart = [slopes[0], slopes[1] - masked_mean(slopes[1], mask_of_slopes, -2)[..., None, :], slopes[2]]
+    dq, dk, dz = (_channel_size(D, rest) for D, rest in zip(apart, rests, strict=True))
     if mask is not None:
         kept = mask[..., None, :]
         rests[1:], (dk, dz) = [torch.where(kept, r, 0) for r in rests[1:]], (torch.where(kept, d, 0) for d in (dk, dz))
@@ -338,15 +364,17 @@ def enclose_cross_product(layer: VNCrossProduct, x: Enclosure) -> Enclosure:
     """a × b is bilinear: what is not linear in the change is |δa||δb|, channel by channel."""
     unit = enclose_norm(layer.norm, x)
     sides = [enclose_linear(side, unit) for side in (layer.left, layer.right)]
+    left, right = sides
     (a, b), (da, db) = zip(
         *((side.center.norm(dim=-1), _channel_size(side.slopes, side.rest[..., None])) for side in sides), strict=True
     )
-    rests = [side.rest[..., None] for side in sides]
-    product = (rests[0] * b + a * rests[1] + da * db).norm(dim=-1)
-
-    products = derivative(lambda V: cross_product(layer.left(V), layer.right(V)), unit.center, unit.slopes)
-    slopes = x.slopes + linear(products, layer.output.weight)
-    return Enclosure(layer(x.center), slopes, x.rest + spectral_norm(layer.output.weight) * product)
+    rest = (left.rest[..., None] * b + a * right.rest[..., None] + da * db).norm(dim=-1)
+    slopes = [
+        cross_product(Da, right.center) + cross_product(left.center, Db)
+        for Da, Db in zip(left.slopes, right.slopes, strict=True)
+    ]
+    product = Enclosure(cross_product(left.center, right.center), torch.stack(slopes), rest)
+    return add(x, enclose_linear(layer.output, product))
 
 
 def enclose_invariant(layer: VNInvariant, x: Enclosure) -> Enclosure:
@@ -356,7 +384,8 @@ def enclose_invariant(layer: VNInvariant, x: Enclosure) -> Enclosure:
     slopes = torch.stack([invariant(DV, T) + invariant(V, DT) for DV, DT in zip(x.slopes, frame.slopes, strict=True)])
     of_V, of_T = _matrix_norm(T), _matrix_norm(V)
     rest = x.rest * of_V + of_T * frame.rest + x.size * frame.size
-    return Enclosure(layer(V).flatten(-2), slopes.flatten(-2), rest, 1, x.outer * of_V + of_T * frame.outer)
+    most = of_V * x.size + of_T * frame.size + x.size * frame.size
+    return Enclosure(layer(V).flatten(-2), slopes.flatten(-2), rest, 1, x.outer * of_V + of_T * frame.outer, most)
 
 
 def _matrix_norm(V: Float[Tensor, "*tokens C S"]) -> Float[Tensor, "*tokens"]:
@@ -375,13 +404,12 @@ def enclose_perceptron(layers: list[nn.Module], x: Enclosure) -> Enclosure:
                 spread = (row - row.mean(-1, keepdim=True)).norm(dim=-1)
                 gain = layer.weight.abs().max()
                 slope, new = bend(spread, x.size, row.shape[-1], layer.eps)
-                y = advance(x, layer(row), derivative(layer, row, x.slopes), gain * slope, gain * new)
+                y = advance(x, layer(row), derivative(layer, row, x.slopes), gain * slope, new=gain * new)
                 x = at_most(y, 2 * gain * math.sqrt(row.shape[-1]))
             case nn.GELU():
                 single = LONGEST * x.slopes.square().sum(0).sqrt()  # and together they are all within the radius
                 new = GELU_CURVATURE / 2 * (single.square().norm(dim=-1) + 2 * single.amax(-1) * x.radius + x.radius**2)
-                y = advance(x, layer(row), derivative(layer, row, x.slopes), GELU_CONSTANT, new)
-                x = at_most(y, GELU_CONSTANT * x.size)
+                x = advance(x, layer(row), derivative(layer, row, x.slopes), GELU_CONSTANT, new=new)
             case nn.Dropout():
                 pass
             case _:
@@ -393,7 +421,8 @@ def mean_tokens(x: Enclosure, mask: Mask) -> Enclosure:
     """The mean over tokens, of all three."""
     axis = -1 - x.axes
     slopes = torch.stack([masked_mean(D, mask, axis) for D in x.slopes])
-    return Enclosure(masked_mean(x.center, mask, axis), slopes, masked_mean(x.rest, mask, -1), x.axes)
+    most = masked_mean(x.most, mask, -1) if isinstance(x.most, Tensor) else x.most
+    return Enclosure(masked_mean(x.center, mask, axis), slopes, masked_mean(x.radius, mask, -1), x.axes, most=most)
 
 
 def max_rows(hidden: Enclosure, last: nn.Linear | None, mask: Mask) -> Enclosure:
@@ -403,7 +432,7 @@ def max_rows(hidden: Enclosure, last: nn.Linear | None, mask: Mask) -> Enclosure
     """
     x = hidden if last is None else enclose_perceptron([last], hidden)
     width = 1.0 if last is None else last.weight.norm(dim=-1)
-    rest = width * hidden.rest[..., None].expand_as(x.center)  # of each single feature
+    rest = width * hidden.radius[..., None].expand_as(x.center)  # of each single feature
     size = LONGEST * x.slopes.square().sum(0).sqrt() + rest
     center = x.center if mask is None else torch.where(mask[..., None], x.center, -torch.inf)
     best, winner = center.max(-2, keepdim=True)

@@ -9,11 +9,13 @@ import torch
 from torch import nn
 
 from vnt.equivariance.certificate import certify
-from vnt.equivariance.first_order import first_order_law
+from vnt.equivariance.first_order import bias_layers, first_order_law
 from vnt.equivariance.subject import Subject
 from vnt.equivariance.violation import violation
 from vnt.geometry.symmetry import Action
 from vnt.layers import VNLinear
+from vnt.models.classifier import VNTransformerClassifier
+from vnt.models.forecaster import VNTransformerForecaster
 
 EPSILONS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 MOST_TOKENS = 256
@@ -30,15 +32,22 @@ class SweepPoint:
 
 
 def with_bias(module: nn.Module, epsilon: float, *, seed: int = 0) -> nn.Module:
-    """A copy in which every VN-Linear has a bias of that norm; random directions where it had none."""
+    """A copy with biases of that norm, in random directions where it had none.
+
+    A model of this library gets them where its config would have put them, any other module in every VN-Linear.
+    """
     module = copy.deepcopy(module)
     generator = torch.Generator().manual_seed(seed)
-    for layer in module.modules():
-        if isinstance(layer, VNLinear):
-            layer.bias_epsilon = epsilon
-            if layer.bias_direction is None:
-                direction = torch.randn(layer.out_channels, layer.spatial_dim, generator=generator)
-                layer.bias_direction = nn.Parameter(direction.to(layer.weight))
+    named = {name: layer for name, layer in module.named_modules() if isinstance(layer, VNLinear)}
+    if isinstance(module, VNTransformerClassifier | VNTransformerForecaster):
+        twin = type(module)(replace(module.config, bias_epsilon=epsilon))  # type: ignore[bad-argument-type]
+        biased = bias_layers(twin)
+        named = {name: layer for name, layer in named.items() if name in biased}
+    for layer in named.values():
+        layer.bias_epsilon = epsilon
+        if layer.bias_direction is None:
+            direction = torch.randn(layer.out_channels, layer.spatial_dim, generator=generator)
+            layer.bias_direction = nn.Parameter(direction.to(layer.weight))
     return module
 
 
