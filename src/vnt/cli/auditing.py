@@ -19,7 +19,6 @@ from vnt.equivariance.audit import AuditReport, audit
 from vnt.equivariance.page import as_page
 from vnt.equivariance.pictures import figures
 from vnt.equivariance.sweep import EPSILONS
-from vnt.equivariance.violation import ROTATIONS
 from vnt.files import atomic_write
 from vnt.geometry.symmetry import Group
 from vnt.layers import VNLinear
@@ -137,8 +136,8 @@ def arguments_of(batch: CloudBatch | MotionBatch) -> tuple[Tensor | None, ...]:
 
 
 def epsilons_for(model: nn.Module, group: Group, options: "Options", console: Console) -> tuple[float, ...]:
-    """The bias norms to try: none where no layer could have such a bias, or where no rotation is asked for."""
-    if not options.sweep or group not in ROTATIONS:
+    """The bias norms to try: none where no layer could have such a bias, or for another group than SO(3)."""
+    if not options.sweep or group != "SO(3)":
         return ()
     if not any(isinstance(layer, VNLinear) for layer in model.modules()):
         console.print("note: no sweep over ε: the model has no VN-Linear that could carry a bias")

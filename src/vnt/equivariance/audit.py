@@ -10,15 +10,14 @@ from torch import Tensor, nn
 from vnt.equivariance.bounds import bias_worst_case, paper_bias_bound
 from vnt.equivariance.certificate import Certificate, certify
 from vnt.equivariance.first_order import FirstOrderLaw, bias, bias_layers, first_order_law, with_turned_biases
+from vnt.equivariance.fitness import PRECISIONS, refuse_unfit, rounds_inside, runnable, with_token_axis
 from vnt.equivariance.subject import Precision, Subject, describe_subject
 from vnt.equivariance.sweep import SweepPoint, sweep
 from vnt.equivariance.tracing import Step, advice, culprit, trace
 from vnt.equivariance.verdicts import Verdict, judge
 from vnt.equivariance.violation import ROTATIONS, Violation, measure, violation
-from vnt.geometry import random_rotation
 from vnt.geometry.symmetry import Action, Argument, Group, Kind, relative_difference
 
-PRECISIONS: tuple[Precision, ...] = ("float64", "float32", "bfloat16")
 Progress = Callable[[str], None]
 
 
@@ -155,14 +154,18 @@ def audit(
     notes: list[str] = []
     exact = describe_subject(function, arguments, inputs, output, read)
     say("looking at the model")
-    subjects = _runnable(exact, precisions, notes)
+    if num_samples < 1:
+        raise ValueError(f"num_samples must be at least 1, got {num_samples}")
+    subjects = runnable(exact, precisions, notes)
+    refuse_unfit(subjects)
+    value = next(iter(subjects.values())).value()
+    subjects = {precision: with_token_axis(subject, value) for precision, subject in subjects.items()}
     main = next(iter(subjects.values()))
-    _refuse_unfit(main)
 
     law = None
     is_rotation = group in ROTATIONS
-    has_biases = "float64" in subjects and is_rotation and bool(bias_layers(main.module))
-    if has_biases and group != "SO(2)" and main.module is not None and not main.module.training:
+    has_biases = "float64" in subjects and is_rotation and bool(bias_layers(main.module, main.dim))
+    if has_biases and group == "SO(3)" and main.module is not None and not main.module.training:
         say("nine Jacobian-vector products for the first-order law")
         law = first_order_law(main)
     violations: dict[Precision, Violation] = {}
@@ -195,7 +198,7 @@ def audit(
     worst = {precision: found.worst for precision, found in violations.items()}
     if is_rotation and main.module is not None:
         say("where it is lost")
-        R = _trace_rotations(first, seed)
+        R = _trace_rotations(main, first, axis, seed)
         few = _few_items(first)
         for precision in ("float64", "float32"):
             if precision in subjects:
@@ -203,18 +206,26 @@ def audit(
         if "float64" in subjects:
             left = max(worst["float64"] if unexplained is None else unexplained, 0.0)
             fault = culprit(trace(main.items(few), R, cancel_biases=True), left)
-    epsilon = max((layer.bias_epsilon for layer in bias_layers(main.module).values()), default=0.0)
-    verdicts = judge(worst, unexplained, epsilon, fault)
+    epsilon = max((layer.bias_epsilon for layer in bias_layers(main.module, main.dim).values()), default=0.0)
+    rounded = main.precision == "float64" and rounds_inside(main)
+    verdicts = judge(worst, unexplained, epsilon, fault, rounds_inside=rounded)
+    if first.worst == 0 and is_rotation:
+        notes.append(f"{exact.name} does not change at all under {group}: does it depend on these inputs?")
     report_precision: Precision = "float32" if "float32" in steps else "float64"
     certificate, why = None, "something else than biases breaks the symmetry, and no bound holds for that"
     if verdicts[main.precision].word != "broken":
         certificate, why = _certificate(main, law, first, num_certified, say)
 
     groups = _usual_groups(exact) if also is None else also
-    checks = [_check(subjects, other, axis, seed, say) for other in groups]
-    checks.append(_alone(subjects, say))
+    checks = [_check(subjects, other, axis, seed, rounded, say) for other in groups if other != group]
+    if main.num_items > 1:
+        checks.append(_alone(subjects, rounded, say))
+    else:
+        notes.append("one item only: leaks between the items of a batch were not looked for")
     points: list[SweepPoint] = []
-    if epsilons:
+    if epsilons and group != "SO(3)":
+        notes.append("the sweep over ε is for SO(3)")
+    elif epsilons:
         say("other bias norms")
         points = sweep(main.items([first.worst_item]), epsilons, seed=seed)
     return AuditReport(
@@ -239,64 +250,6 @@ def audit(
     )
 
 
-def _runnable(exact: Subject, precisions: Sequence[Precision], notes: list[str]) -> dict[Precision, Subject]:
-    """The subject in each precision in which it runs; a plain function may be tied to one."""
-    subjects: dict[Precision, Subject] = {}
-    errors = []
-    for precision in PRECISIONS:
-        if precision not in precisions:
-            continue
-        subject = exact.in_precision(precision)
-        try:
-            value = subject.value()
-        except (RuntimeError, NotImplementedError) as error:
-            if "dtype" not in str(error) and "type" not in str(error) and "implemented" not in str(error):
-                raise
-            errors.append(error)
-            hint = "" if exact.module is not None else "; give the module itself, so that its weights can follow"
-            notes.append(f"{exact.name} does not run in {precision}: {str(error).splitlines()[0]}{hint}")
-            continue
-        if value.ndim == 0 or len(value) != exact.num_items:
-            raise ValueError(
-                f"{exact.name} returned {tuple(value.shape)} for {exact.num_items} batch items: the first axis of the "
-                "result must count them"
-            )
-        subjects[precision] = subject
-    unknown = [precision for precision in precisions if precision not in PRECISIONS]
-    if unknown or not precisions:
-        raise ValueError(f"precisions must be some of {PRECISIONS}, got {list(precisions)}")
-    if not subjects:
-        raise ValueError(f"{exact.name} runs in none of {list(precisions)}: {str(errors[0]).splitlines()[0]}")
-    return subjects
-
-
-def _refuse_unfit(subject: Subject) -> None:
-    """No verdict on what is not finite, is zero, or is not a function of its input."""
-    value = subject.value()
-    if not bool(value.isfinite().all()):
-        where = ""
-        if subject.module is not None and subject.given[0][0].shape[-1] >= 3:
-            eye = torch.eye(3, dtype=torch.float64).expand(subject.num_items, 3, 3)
-            steps = trace(subject, eye.to(value.device), everything=False)
-            bad = next((step for step in steps if not step.finite), None)
-            where = "" if bad is None else f", first in {bad.name or 'the forward'} ({bad.kind})"
-        raise ValueError(f"{subject.name} gives numbers that are not finite in {subject.precision}{where}")
-    again = float(relative_difference(subject.value(), value).max())
-    if again > 1e-3:
-        random = [
-            name
-            for name, part in (subject.module.named_modules() if subject.module is not None else ())
-            if isinstance(part, nn.modules.dropout._DropoutNd) and part.training and part.p > 0
-        ]
-        why = f": dropout is on in {', '.join(random)}; call eval()" if random else ""
-        raise ValueError(
-            f"{subject.name} is stochastic: two calls with the same input differ by {again:.0e}, and no violation can "
-            f"be told from that{why}"
-        )
-    if float(value.abs().max()) == 0:
-        raise ValueError(f"{subject.name} returned nothing but zeros: there is nothing to compare")
-
-
 def _unexplained(subject: Subject, R: Tensor) -> Tensor:
     """‖f(XR)R⁻¹ − g(R⁻¹ − I)‖ / ‖f(X)‖: zero where only biases break the symmetry."""
     act = Action(rotation=R)
@@ -312,24 +265,22 @@ def _few_items(found: Violation, most: int = 4) -> list[int]:
     return [found.worst_item, *others[: most - 1]]
 
 
-def _trace_rotations(found: Violation, seed: int) -> Tensor:
-    """The worst rotation for the worst item, and one of its own for each other."""
-    count = len(_few_items(found))
+def _trace_rotations(subject: Subject, found: Violation, axis: Sequence[float], seed: int) -> Tensor:
+    """The worst rotation for the worst item, and one of its own for each other, of the same group."""
+    few = subject.items(_few_items(found))
+    R = few.draw(found.group, axis, torch.Generator().manual_seed(seed)).rotation
+    assert R is not None
     assert found.worst_rotation is not None
-    if found.worst_rotation.shape[-1] != 3:
-        return found.worst_rotation.expand(count, -1, -1)
-    R = random_rotation(count, generator=torch.Generator().manual_seed(seed)).to(found.worst_rotation)
-    R[0] = found.worst_rotation
-    return R
+    return torch.cat([found.worst_rotation[None].to(R), R[1:]])
 
 
 def _certificate(
     subject: Subject, law: FirstOrderLaw | None, found: Violation, count: int, say: Progress
 ) -> tuple[Certificate | None, str]:
-    if not bias_layers(subject.module):
+    if not bias_layers(subject.module, subject.dim):
         return None, "no ε bias: there is nothing to bound but rounding"
     if law is None:
-        return None, "law and certificate are for all rotations in space, in float64 and in evaluation mode"
+        return None, "law and certificate are for SO(3), in float64 and in evaluation mode"
     if count == 0:
         return None, "not asked for"
     say("certificate")
@@ -364,17 +315,19 @@ def _usual_groups(subject: Subject) -> list[Group]:
     return groups
 
 
-def _check(subjects: dict[Precision, Subject], group: Group, axis: Sequence[float], seed: int, say: Progress) -> Check:
+def _check(
+    subjects: dict[Precision, Subject], group: Group, axis: Sequence[float], seed: int, rounded: bool, say: Progress
+) -> Check:
     """Another group, sampled twice in each precision."""
     say(f"violation under {group}")
     worst = {
         precision: measure(subject, group, axis=axis, num_samples=2, num_starts=0, seed=seed).worst
         for precision, subject in subjects.items()
     }
-    return Check(group, worst, judge(worst, None, 0.0))
+    return Check(group, worst, judge(worst, None, 0.0, rounds_inside=rounded))
 
 
-def _alone(subjects: dict[Precision, Subject], say: Progress) -> Check:
+def _alone(subjects: dict[Precision, Subject], rounded: bool, say: Progress) -> Check:
     """Whether an item alone gives what it gives in a batch."""
     say("items alone")
     worst: dict[Precision, float] = {}
@@ -384,7 +337,7 @@ def _alone(subjects: dict[Precision, Subject], say: Progress) -> Check:
         alone = torch.cat([subject.items(slice(i, i + 1)).value() for i in few])
         worst[precision] = float(relative_difference(alone, together[: len(few)]).max())
     fault = "a batch that is more than its items: statistics, a mean or a reshape over the batch axis"
-    return Check("item alone", worst, judge(worst, None, 0.0, fault))
+    return Check("item alone", worst, judge(worst, None, 0.0, fault, rounds_inside=rounded))
 
 
 __all__ = ["AuditReport", "audit", "violation"]

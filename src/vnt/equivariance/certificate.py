@@ -69,7 +69,8 @@ def certify(subject: Subject) -> Certificate:
         name for name, part in model.named_modules() if not type(part).__module__.startswith(("vnt.", "torch.nn"))
     ]
     if foreign:
-        raise ValueError(f"a certificate needs parts of this library only; not so: {', '.join(foreign)}")
+        names = ", ".join(name or "the model itself" for name in foreign)
+        raise ValueError(f"a certificate needs parts of this library only; not so: {names}")
     if model.training:
         raise ValueError("a certificate is for evaluation mode: call model.eval()")
     if model.late_attributes is not None and model.late_attributes.query is not None:

@@ -27,13 +27,13 @@ from vnt.geometry import random_rotation, rotation_about
 from vnt.layers import VNLinear
 
 
-def bias_layers(module: nn.Module | None) -> dict[str, VNLinear]:
-    """The layers in space that carry an ε bias, by name."""
+def bias_layers(module: nn.Module | None, dim: int = 3) -> dict[str, VNLinear]:
+    """The layers that carry an ε bias, by name: in space (with or without attributes), or in the plane."""
     named = [] if module is None else module.named_modules()
     return {
         name: layer
         for name, layer in named
-        if isinstance(layer, VNLinear) and layer.bias_direction is not None and layer.spatial_dim >= 3
+        if isinstance(layer, VNLinear) and layer.bias_direction is not None and min(layer.spatial_dim, 3) == dim
     }
 
 
@@ -44,15 +44,19 @@ def bias(layer: VNLinear) -> Float[Tensor, "C S"]:
 
 
 @contextmanager
-def shifted_biases(layers: dict[str, VNLinear], shifts: dict[str, Float[Tensor, "*items 3 3"]]) -> Iterator[None]:
+def shifted_biases(layers: dict[str, VNLinear], shifts: dict[str, Float[Tensor, "*items D D"]]) -> Iterator[None]:
     """Within it, each named layer's bias εU is εU + εU M, with one M for all batch items or one for each.
 
-    M acts on the first three coordinates; attributes that follow them under early fusion stay.
+    M acts on the first D coordinates; attributes that follow them under early fusion stay. Where a layer sees tokens
+    of all items in one axis, each item's M serves its own.
     """
 
     def add(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor, M: Tensor) -> Tensor:
         assert isinstance(layer, VNLinear)
-        change = F.pad(bias(layer)[:, :3] @ M, (0, output.shape[-1] - 3))  # (*items, C, S)
+        D = M.shape[-1]
+        change = F.pad(bias(layer)[:, :D] @ M, (0, output.shape[-1] - D))  # (*items, C, S)
+        if change.ndim == 3 and len(change) != len(output) and len(output) % len(change) == 0:
+            change = change.repeat_interleave(len(output) // len(change), 0)
         inner = output.ndim - change.ndim
         return output + change.reshape(*change.shape[:-2], *[1] * inner, *change.shape[-2:])
 
@@ -67,10 +71,10 @@ def shifted_biases(layers: dict[str, VNLinear], shifts: dict[str, Float[Tensor, 
             hook.remove()
 
 
-def with_turned_biases(subject: Subject, R: Float[Tensor, "B 3 3"]) -> Tensor:
+def with_turned_biases(subject: Subject, R: Float[Tensor, "B D D"]) -> Tensor:
     """g(R⁻¹ − I): the network at X with each bias U replaced by U R⁻¹. Equals f(XR)R⁻¹ where only biases break."""
-    layers = bias_layers(subject.module)
-    M = (R.mT - torch.eye(3, dtype=R.dtype, device=R.device)).to(subject.given[0][0])
+    layers = bias_layers(subject.module, R.shape[-1])
+    M = (R.mT - torch.eye(R.shape[-1], dtype=R.dtype, device=R.device)).to(subject.given[0][0])
     with torch.no_grad(), shifted_biases(layers, dict.fromkeys(layers, M)):
         return subject(*subject.arguments)
 

@@ -48,6 +48,11 @@ class Subject:
         return [(x, how) for x, how in zip(self.arguments, self.inputs, strict=True) if x is not None]
 
     @property
+    def dim(self) -> int:
+        """Of the space that the arguments turn in: 3, or 2 in the plane."""
+        return min(3, next(x.shape[-1] for x, how in self.given if how.kind != "scalar"))
+
+    @property
     def num_items(self) -> int:
         """B."""
         return len(self.given[0][0])
@@ -55,6 +60,7 @@ class Subject:
     def __call__(self, *arguments: Tensor | None) -> Tensor:
         """f of some arguments, read."""
         device = next(x.device for x in arguments if x is not None)
+        arguments = tuple(None if x is None else x.clone() for x in arguments)  # some functions work in place
         half = self.precision == "bfloat16"
         with torch.autocast(device.type, torch.bfloat16) if half else nullcontext():
             result = self.function(*arguments)
@@ -99,7 +105,7 @@ class Subject:
     def in_precision(self, precision: Precision) -> "Subject":
         """The same in another precision: a copy of the module, and arguments rounded to it."""
         dtype = torch.float64 if precision == "float64" else torch.float32
-        function = self.function if self.module is None else copy.deepcopy(self.module).to(dtype)
+        function = self.function if self.module is None else _copy(self.module).to(dtype)
         arguments = tuple(x.to(dtype) if x is not None and x.is_floating_point() else x for x in self.arguments)
         return replace(self, function=function, arguments=arguments, precision=precision)
 
@@ -117,6 +123,9 @@ def describe_subject(
     read: Callable[..., Tensor] | None = None,
 ) -> Subject:
     """A subject in float64, from what a user said of it; the models of this library need no description."""
+    function = getattr(function, "_orig_mod", function)  # of a compiled module, what was compiled
+    if isinstance(inputs, str):
+        raise ValueError(f"inputs describes each argument: a list such as [{inputs!r}], got {inputs!r}")
     known = _known(function)
     if inputs is None or output is None:
         if known is None:
@@ -129,7 +138,7 @@ def describe_subject(
         read = known.read if read is None else read
     if len(inputs) != len(arguments):
         raise ValueError(f"got {len(arguments)} arguments but {len(inputs)} descriptions")
-    described = tuple(describe(kind) for kind in inputs)
+    described = tuple(_described(kind, x) for kind, x in zip(inputs, arguments, strict=True))
     _check_arguments(arguments, described)
     # Neither the user's tensors nor their gradients are touched.
     fixed = tuple(None if x is None else x.detach() for x in arguments)
@@ -152,6 +161,24 @@ def _check_arguments(arguments: Sequence[Tensor | None], inputs: Sequence[Argume
     for x, how in given:
         if how.kind != "scalar" and not x.is_floating_point():
             raise ValueError(f"a {how.kind} must be floating-point numbers, got {x.dtype}")
+
+
+def _described(kind: Argument | Kind, x: Tensor | None) -> Argument:
+    """An argument's description; by name, its token axis is what its shape says, and never the batch's."""
+    how = describe(kind)
+    if isinstance(kind, Argument) or x is None or how.token_axis is None:
+        return how
+    return replace(how, token_axis=max(how.token_axis, 1 - x.ndim) if x.ndim > 2 else None)
+
+
+def _copy(module: nn.Module) -> nn.Module:
+    try:
+        return copy.deepcopy(module)
+    except RuntimeError as error:
+        raise ValueError(
+            f"{type(module).__name__} cannot be copied: it keeps a tensor from a pass with gradients; clear that, or "
+            f"call the model under torch.no_grad() once ({str(error).splitlines()[0]})"
+        ) from error
 
 
 def _whole(result: Any, *arguments: Tensor | None) -> Any:

@@ -61,7 +61,9 @@ def as_text(report: AuditReport) -> str:
         lines += ["", *_law_lines(report)]
     if report.sweep:
         lines += ["", "what other ε would cost: measured, to first order, certified"]
-        lines += [f"  {p.epsilon:.0e}  {p.measured:.1e}  {p.first_order:.1e}  {p.certified:.1e}" for p in report.sweep]
+        lines += [
+            f"  {p.epsilon:.0e}  {p.measured:.1e}  {p.first_order:.1e}  {_or_dash(p.certified)}" for p in report.sweep
+        ]
     if report.advice:
         lines += ["", *report.advice[:MOST_LINES]]
     lines += [f"note: {note}" for note in report.notes]
@@ -75,10 +77,16 @@ def _law_lines(report: AuditReport) -> list[str]:
     shares = sorted(report.law.shares.items(), key=lambda pair: -abs(float(pair[1][item])))
     lines += [f"  {float(share[item]):+.0%}  {name}" for name, share in shares[:5]]
     if report.certificate is not None:
-        lines.append(f"certified: no rotation exceeds {report.certificate.worst:.1e}")
+        items = len(report.certificate.relative)
+        where = "the worst item" if items == 1 else f"the {items} worst items"
+        lines.append(f"certified: no rotation exceeds {report.certificate.worst:.1e}, at {where}")
     elif report.no_certificate:
         lines.append(f"no certificate: {report.no_certificate}")
     return lines
+
+
+def _or_dash(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.1e}"
 
 
 def _columns(rows: list[list[str]]) -> list[str]:

@@ -4,9 +4,10 @@ Each module's outputs for X and for XR are compared as they pass, in the way tha
 or as vectors along one of the axes that turn with R. Nothing needs to be known of the model.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 from weakref import ref
 
@@ -22,6 +23,8 @@ from vnt.geometry.symmetry import Action, relative_difference
 
 SHORT = 1e-5
 """Channels shorter than this, relative to the longest of their token, are called short."""
+SURE = 1e-6
+"""A way of turning that fits this well is the right one."""
 FLOOR = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-8}
 """Half a unit in the last place: what goes into a layer is never better than that."""
 
@@ -75,16 +78,17 @@ def trace(
     running: list[tuple[nn.Module, float, tuple[int, int]]] = []
     steps: list[Step] = []
 
-    seen: dict[int, tuple[ref[Tensor], float]] = {}  # what leaves one module enters the next
+    seen: dict[tuple[int, int], tuple[ref[Tensor], float]] = {}  # what leaves one module enters the next
 
     def compared(values: Iterable[Tensor]) -> float:
         return max((once(x) for x in values), default=0.0) if everything else 0.0
 
     def once(x: Tensor) -> float:
-        known, found = seen.get(id(x), (None, 0.0))
+        key = (id(x), x._version)  # a module that works in place makes another tensor of it
+        known, found = seen.get(key, (None, 0.0))
         if known is None or known() is not x:
             found = discrepancy(x, R, B)
-            seen[id(x)] = (ref(x), found)
+            seen[key] = (ref(x), found)
         return found
 
     def before(part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -108,9 +112,9 @@ def trace(
         )
 
     with ExitStack() as stack, torch.no_grad():
-        if cancel_biases:
-            layers = bias_layers(module)
-            identity = torch.eye(3, dtype=R.dtype, device=R.device)
+        layers = bias_layers(module, R.shape[-1]) if cancel_biases else {}
+        if layers:
+            identity = torch.eye(R.shape[-1], dtype=R.dtype, device=R.device)
             shift = torch.cat([R.mT - identity, torch.zeros_like(R)]).to(both[0])
             stack.enter_context(shifted_biases(layers, dict.fromkeys(layers, shift)))
         for part in names:
@@ -137,16 +141,30 @@ def discrepancy(x: Tensor, R: Float[Tensor, "B 3 3"], num_items: int, known: boo
     if x.ndim == 0 or len(x) % (2 * num_items):
         return 0.0
     still, moved = x.detach().double().unflatten(0, (2, num_items, -1))
-    candidates = []
+    least = inf
+    for expected in _candidates(still, R, known):
+        least = min(least, float(relative_difference(moved, expected).max()))
+        if least <= SURE:
+            break
+    return least if least < inf else 0.0
+
+
+def _candidates(still: Float[Tensor, "B *rest"], R: Float[Tensor, "B D D"], known: bool | None) -> Iterator[Tensor]:
+    """What a tensor would be if it did not turn, or turned along an axis, or in blocks along its last one."""
+    dim, last = R.shape[-1], still.ndim - 1
     if known is not False:
-        candidates.append(still)
-    if known is not True:
-        dim = R.shape[-1]
-        for axis in range(2, still.ndim):
-            if still.shape[axis] == dim or (axis == still.ndim - 1 and still.shape[axis] > dim):
-                candidates.append(rotate(still.movedim(axis, -1), R).movedim(-1, axis))
-    differences = [float(relative_difference(moved, expected).max()) for expected in candidates]
-    return min(differences, default=0.0)
+        yield still
+    if known is True:
+        return
+    for axis in range(2, still.ndim):
+        if still.shape[axis] == dim:
+            yield rotate(still.movedim(axis, -1), R).movedim(-1, axis)
+    if last < 2 or still.shape[last] <= dim:
+        return
+    yield rotate(still, R)  # coordinates first, attributes behind them
+    if still.shape[last] % dim == 0:
+        yield rotate(still.unflatten(-1, (-1, dim)), R).flatten(-2)
+        yield rotate(still.unflatten(-1, (dim, -1)).mT, R).mT.flatten(-2)
 
 
 def _short_channels(given: list[Tensor]) -> tuple[int, int]:

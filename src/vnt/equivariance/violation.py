@@ -108,7 +108,10 @@ def measure(
     method, why = "sampled", "permutations and translations are drawn, not climbed"
     if rotations is not None:
         why = _reason_not_to_climb(subject, worst, num_starts)
-        for start in [] if why else _starts(sampled, rotations, num_starts):
+        starting = [] if why else _starts(sampled, rotations, num_starts)
+        if group == "O(3)":  # no path leads from rotations to reflections: climb on both sides
+            starting = [side for start in starting for side in (start, -start)]
+        for start in starting:
             found = _climb(subject, reference, start, group, axis, num_steps)
             if isinstance(found, str):
                 why = found

@@ -111,6 +111,8 @@ def draw_action(
     match group:
         case "permutations":
             counts = {x.shape[how.token_axis] for x, how in given if how.token_axis is not None}
+            if batched and any(how.token_axis is not None and how.token_axis in (0, -x.ndim) for x, how in given):
+                raise ValueError("the first axis counts batch items: say which one counts tokens, e.g. vector(-2)")
             if len(counts) != 1:
                 raise ValueError(f"permutations need arguments with one number of tokens, got {sorted(counts)}")
             return Action(order=torch.randperm(counts.pop(), generator=generator))
