@@ -108,6 +108,15 @@ def test_kernels_equal_their_twins_in_a_whole_model(dtype, compiled):
         assert error <= (1e-5 if dtype == torch.float32 else 2e-2)
 
 
+def test_kernels_are_chosen_in_compiled_code_and_left_out_of_exported_programs():
+    x = torch.randn(2, 4, 3, device="cuda")
+    chosen = torch.compile(lambda x: x + 1 if usable(x) else x, fullgraph=True)
+    assert torch.equal(chosen(x), x + 1)
+    layer = vnt.VNReLU(4).cuda()
+    program = torch.export.export(layer, (x,))
+    assert not any("rectify" in str(node.target) for node in program.graph.nodes)
+
+
 def test_kernels_keep_the_symmetry():
     torch.manual_seed(0)
     model = vnt.VNTransformerClassifier(vnt.ClassifierConfig(num_classes=5)).cuda().eval()

@@ -5,7 +5,7 @@ import os
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # the profiler that counts memory is talkative
 
-from vnt.bench import audit, data, encoder, exactness, loop
+from vnt.bench import audit, data, encoder, exactness, loop, step
 from vnt.bench.timing import describe_machine
 
 
@@ -14,7 +14,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="vnt.bench", description="speed, memory, exactness and data, as tables")
     parser.add_argument("--rounds", type=int, default=15, help="rounds in which each contender runs once (%(default)s)")
     parser.add_argument(
-        "--only", choices=["encoder", "exactness", "audit", "data", "loop"], help="one of the comparisons (all)"
+        "--only", choices=["encoder", "exactness", "audit", "data", "loop", "step"], help="one of the comparisons (all)"
     )
     parser.add_argument("--device", default="cpu", help="where the data comparison runs (%(default)s)")
     arguments = parser.parse_args()
@@ -24,6 +24,7 @@ def main() -> None:
         "exactness": exactness.table,
         "audit": audit.table,
         "loop": loop.table,
+        "step": step.table,
     }
     print(describe_machine(), flush=True)
     for name, compare in comparisons.items():

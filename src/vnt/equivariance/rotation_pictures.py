@@ -92,11 +92,9 @@ def _draw_law(law: FirstOrderLaw, found: Violation) -> Figure:
 
     beside = right.add_subplot()
     angles = torch.linspace(0, math.pi, 91, dtype=torch.float64)
-    for sign, color, about in ((1, "#1f77b4", "law, all axes"), (-1, "#9467bd", "law, mirrored")):
-        if sign < 0 and found.group != "O(3)":
-            continue
-        every = _law(law, item, _even_axes(600), angles, sign=sign)
-        beside.fill_between(degrees(angles), every.min(0), every.max(0), color=color, alpha=0.2, lw=0, label=about)
+    every = _law(law, item, _even_axes(600), angles)
+    style = {"color": "#1f77b4", "alpha": 0.2, "lw": 0, "label": "law, all axes"}
+    beside.fill_between(degrees(angles), every.min(0), every.max(0), **style)
     _dots_by_angle(beside, found, item)
     beside.plot(degrees(angle), float(law.worst[item]), "*", ms=15, color=ALARM, mec="white", ls="none", label="worst")
     _label_angles(beside, (0, 180))
@@ -180,12 +178,10 @@ def _signed(R: Float[Tensor, "*any D D"], axis: Tensor | None) -> NDArray:
     return degrees(angle * torch.where((own * axis).sum(-1) < 0, -1.0, 1.0))
 
 
-def _law(
-    law: FirstOrderLaw, item: int, axes: Float[Tensor, "*any 3"], angles: Float[Tensor, "K"], *, sign: int = 1
-) -> NDArray:
+def _law(law: FirstOrderLaw, item: int, axes: Float[Tensor, "*any 3"], angles: Float[Tensor, "K"]) -> NDArray:
     """The relative violation (*any, K) of one item, to first order, at turns about these axes by these angles."""
     turns = torch.einsum("...k,kij->...ij", axes.double(), generators(3))
-    R = sign * torch.matrix_exp(angles.double()[:, None, None] * turns[..., None, :, :])
+    R = torch.matrix_exp(angles.double()[:, None, None] * turns[..., None, :, :])
     gram, scale = law.gram[item].detach().double().cpu(), float(law.scale[item])
     return (quadratic(gram[None], R[..., None, :, :])[..., 0].clamp(min=0).sqrt() / scale).numpy()
 

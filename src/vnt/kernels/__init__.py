@@ -31,12 +31,13 @@ def kernels(on: bool) -> Iterator[None]:
 
 
 def usable(x: Tensor) -> bool:
-    """Whether kernels may take this tensor."""
+    """Whether kernels may take this tensor; `torch.export`, which traces without dynamo, keeps to the twins."""
+    exporting = torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
     return (
         _on
         and _here
         and x.is_cuda
         and x.dtype in (torch.float32, torch.bfloat16, torch.float16)
         and x.numel() > 0
-        and not torch.compiler.is_exporting()
+        and not exporting
     )
