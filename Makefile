@@ -31,10 +31,13 @@ lint: $(READY)
 
 # Twice: shapes in signatures are checked by jaxtyping + beartype, whose import hook torch.compile cannot trace, and
 # which answers wrong input before we can.
-UNHOOKED := tests/compiled tests/errors tests/data tests/cli tests/docs tests/training tests/equivariance tests/kernels
+UNHOOKED := tests/compiled tests/errors tests/data tests/cli tests/docs tests/training tests/equivariance
+# And the GPU's kernels a third time, by Triton's interpreter, which must be chosen before Triton is first imported.
+NOT_THERE := --ignore=src/vnt/data --ignore=src/vnt/kernels --ignore=tests/kernels
 test: $(READY)
-	$(BIN)/pytest -n 2 --jaxtyping-packages=vnt,beartype.beartype $(addprefix --ignore=,$(UNHOOKED)) --ignore=src/vnt/data --ignore=src/vnt/kernels
+	$(BIN)/pytest -n 2 --jaxtyping-packages=vnt,beartype.beartype $(addprefix --ignore=,$(UNHOOKED)) $(NOT_THERE)
 	$(BIN)/pytest -n 2 $(UNHOOKED) src/vnt/data
+	TRITON_INTERPRET=1 $(BIN)/pytest tests/kernels
 
 bench: $(READY)
 	$(BIN)/python -m vnt.bench

@@ -62,6 +62,7 @@ def processes(device: str = "auto") -> Generator[Processes]:
     dist.init_process_group("nccl" if where.type == "cuda" else "gloo", timeout=timedelta(minutes=10))
     try:
         yield Processes(rank, count, where)
+        dist.barrier()  # leave together: a connection that closes under another process can abort it
     finally:
         # A process that fails must not wait for the others to say goodbye: torchrun ends them.
         dist.destroy_process_group()
