@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from vnt import models as models
     from vnt import testing as testing
     from vnt.checks import value_checks as value_checks
-    from vnt.equivariance.audit import AuditReport as AuditReport
     from vnt.equivariance.audit import audit as audit
+    from vnt.equivariance.report import AuditReport as AuditReport
     from vnt.layers import VNMLP as VNMLP
     from vnt.layers import VNBatchNorm as VNBatchNorm
     from vnt.layers import VNCrossProduct as VNCrossProduct
@@ -54,7 +54,8 @@ __getattr__, __all__ = lazy_exports(  # pyright: ignore
     __name__,
     {
         "vnt.checks": ["value_checks"],
-        "vnt.equivariance.audit": ["AuditReport", "audit"],
+        "vnt.equivariance.audit": ["audit"],
+        "vnt.equivariance.report": ["AuditReport"],
         "vnt.layers": [
             "VNBatchNorm",
             "VNCrossProduct",

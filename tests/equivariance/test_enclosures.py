@@ -19,6 +19,7 @@ from vnt import (
     VNRMSNorm,
 )
 from vnt.equivariance import enclosures as en
+from vnt.equivariance.enclosure import LONGEST, Enclosure, add, exact, spectral_bound, through
 from vnt.equivariance.first_order import bias_layers, shifted_biases
 from vnt.equivariance.sweep import with_bias
 from vnt.geometry import random_rotation
@@ -69,7 +70,7 @@ def chained():
         return V + mlp(norm(V))
 
     def rule(x):
-        return en.through(x, f, lambda x: en.add(x, en.enclose_mlp(mlp, en.enclose_norm(norm, x))))
+        return through(x, f, lambda x: add(x, en.enclose_mlp(mlp, en.enclose_norm(norm, x))))
 
     return both, f, rule
 
@@ -97,14 +98,14 @@ CASES = {
 }
 
 
-def perturbed(x: en.Enclosure, m, direction, reach):
+def perturbed(x: Enclosure, m, direction, reach):
     """A member of the enclosure: m of each trial, and a rest of the given direction and share of the radius."""
     lengths = direction.flatten(-x.axes).norm(dim=-1).clamp(min=1e-12)
     rest = direction * (x.rest * reach / lengths).reshape(*lengths.shape, *[1] * x.axes)
     return x.center + torch.einsum("tj,j...->t...", m, x.slopes[:, 0]) + rest
 
 
-def outside(f, rule, layer, x: en.Enclosure, seed: int) -> tuple[float, float]:
+def outside(f, rule, layer, x: Enclosure, seed: int) -> tuple[float, float]:
     """Of a search by gradient ascent: the largest share of the bound that was used up, and the bound itself."""
     torch.manual_seed(seed)
     with torch.no_grad():
@@ -152,7 +153,7 @@ def test_nothing_is_found_outside(name, size, rest):
     layer.double()
     center = torch.randn(1, N, C, 3, dtype=torch.float64)
     slopes = size * torch.randn(9, 1, N, C, 3, dtype=torch.float64) / C**0.5
-    x = en.Enclosure(center, slopes, rest * size * torch.rand(1, N, dtype=torch.float64))
+    x = Enclosure(center, slopes, rest * size * torch.rand(1, N, dtype=torch.float64))
     share, bound = outside(f, rule, layer, x, seed=0)
     assert share <= 1 + 1e-6 or share * bound <= 1e-13
     if bound > 1e-13 and size > 1e-3 and rest <= 1 and "batch" not in name:
@@ -170,8 +171,8 @@ def test_a_residual_that_cancels_keeps_the_rest_that_a_cap_cannot_hold():
             return V + block.mlp(block.mlp_norm(V))
 
         V = torch.full((1, 4, 3), 1e-3, dtype=torch.float64)
-        x = en.Enclosure(V, V.new_zeros(9, 1, 4, 3), V.new_tensor([100.0]))
-        y = en.through(x, f, lambda x: en.add(x, en.enclose_mlp(block.mlp, en.enclose_norm(block.mlp_norm, x))))
+        x = Enclosure(V, V.new_zeros(9, 1, 4, 3), V.new_tensor([100.0]))
+        y = through(x, f, lambda x: add(x, en.enclose_mlp(block.mlp, en.enclose_norm(block.mlp_norm, x))))
         far = torch.zeros_like(V)
         far[0, 0, 0] = 100
         assert float((f(V + far) - f(V)).norm()) <= float(y.rest)
@@ -180,7 +181,7 @@ def test_a_residual_that_cancels_keeps_the_rest_that_a_cap_cannot_hold():
 def test_what_all_keys_share_changes_nothing():
     layer = VNMultiheadAttention(C, 2).double()
     layer.key = VNLinear(C, C, bias_epsilon=1.0).double()
-    x = en.exact(torch.randn(1, N, C, 3, dtype=torch.float64))
+    x = exact(torch.randn(1, N, C, 3, dtype=torch.float64))
     with torch.no_grad():
         y = en.enclose_attention(layer, x, x, None)
     assert float(y.size.max()) < 1e-12
@@ -211,20 +212,20 @@ def test_rows_and_pools(pooling, size):
 
     center = torch.randn(1, N, 8, dtype=torch.float64)
     slopes = size * torch.randn(9, 1, N, 8, dtype=torch.float64)
-    x = en.Enclosure(center, slopes, size * torch.rand(1, N, dtype=torch.float64), axes=1)
+    x = Enclosure(center, slopes, size * torch.rand(1, N, dtype=torch.float64), axes=1)
     share, _ = outside(f, rule, layers, x, seed=0)
     assert 1e-4 < share <= 1 + 1e-6
 
 
 def test_an_unknown_layer_is_refused():
-    x = en.exact(torch.randn(1, 2, 3, dtype=torch.float64), axes=1)
+    x = exact(torch.randn(1, 2, 3, dtype=torch.float64), axes=1)
     with pytest.raises(ValueError, match="Tanh"):
         en.enclose_perceptron([nn.Tanh()], x)
 
 
 def test_spectral_bound_is_above_and_near():
     A = torch.randn(50, 9, 20, dtype=torch.float64)
-    ratio = en.spectral_bound(A) / torch.linalg.matrix_norm(A, 2)
+    ratio = spectral_bound(A) / torch.linalg.matrix_norm(A, 2)
     assert float(ratio.min()) >= 1
     assert float(ratio.max()) <= 9 ** (1 / 16) + 1e-9
 
@@ -232,4 +233,4 @@ def test_spectral_bound_is_above_and_near():
 def test_size_of_a_rotation():
     R = random_rotation(1000)
     length = (R - torch.eye(3, dtype=torch.float64)).flatten(1).norm(dim=-1)
-    assert 0.99 * en.LONGEST <= float(length.max()) <= en.LONGEST
+    assert 0.99 * LONGEST <= float(length.max()) <= LONGEST

@@ -15,9 +15,10 @@ from torch import Generator, Tensor, nn
 from vnt.data.batches import CloudBatch, MotionBatch
 from vnt.data.sets import as_batch
 from vnt.data.transforms import AXES
-from vnt.equivariance.audit import AuditReport, audit
+from vnt.equivariance.audit import audit
 from vnt.equivariance.page import as_page
 from vnt.equivariance.pictures import figures
+from vnt.equivariance.report import AuditReport
 from vnt.equivariance.sweep import EPSILONS
 from vnt.files import atomic_write
 from vnt.geometry.symmetry import Group

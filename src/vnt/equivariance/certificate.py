@@ -13,21 +13,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vnt.equivariance.bounds import spectral_norm
+from vnt.equivariance.enclosure import LONGEST, Enclosure, advance, exact, through
 from vnt.equivariance.enclosures import (
-    LONGEST,
-    Enclosure,
     Mask,
-    advance,
     enclose_cross_product,
     enclose_encoder,
     enclose_invariant,
     enclose_linear,
     enclose_mlp,
     enclose_perceptron,
-    exact,
     max_rows,
     mean_tokens,
-    through,
 )
 from vnt.equivariance.subject import Subject
 from vnt.layers import VNMLP, VNEdgeConv, VNGate, VNLatentEncoder

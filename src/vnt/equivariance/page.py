@@ -4,8 +4,8 @@ import math
 
 from matplotlib.figure import Figure
 
-from vnt.equivariance.audit import AuditReport
 from vnt.equivariance.pictures import figures
+from vnt.equivariance.report import AuditReport
 from vnt.equivariance.rotation_pictures import describe_rotation
 from vnt.equivariance.text import layer_rows, worst_rows
 from vnt.equivariance.verdicts import EXACT, TOLERABLE, Word

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from vnt.equivariance.audit import AuditReport
+from vnt.equivariance.report import AuditReport
 from vnt.equivariance.rotation_pictures import ALARM, COLORS, INK, QUIET, draw_rotations, finish_logarithmic, positive
 from vnt.equivariance.tracing import Step
 

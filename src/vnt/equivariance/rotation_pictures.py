@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from vnt.equivariance.ascent import generators
-from vnt.equivariance.audit import AuditReport
 from vnt.equivariance.first_order import FirstOrderLaw, quadratic
+from vnt.equivariance.report import AuditReport
 from vnt.equivariance.subject import Precision
 from vnt.equivariance.violation import Violation
 

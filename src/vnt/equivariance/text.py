@@ -4,7 +4,7 @@ import math
 from itertools import zip_longest
 from typing import Any
 
-from vnt.equivariance.audit import AuditReport
+from vnt.equivariance.report import AuditReport
 from vnt.equivariance.subject import Precision
 from vnt.equivariance.tracing import Step, innermost
 
