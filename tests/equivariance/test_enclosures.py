@@ -19,6 +19,7 @@ from vnt import (
     VNRMSNorm,
 )
 from vnt.equivariance import enclosures as en
+from vnt.equivariance.enclosed_attention import enclose_attention, enclose_linear
 from vnt.equivariance.enclosure import LONGEST, Enclosure, add, exact, spectral_bound, through
 from vnt.equivariance.first_order import bias_layers, shifted_biases
 from vnt.equivariance.sweep import with_bias
@@ -35,7 +36,7 @@ def for_each(V, mask):
 
 def attention(mask):
     layer = VNMultiheadAttention(C, 2, bias_epsilon=0.02)
-    return layer, lambda V: layer(V, V, V, for_each(V, mask)), lambda x: en.enclose_attention(layer, x, x, mask)
+    return layer, lambda V: layer(V, V, V, for_each(V, mask)), lambda x: enclose_attention(layer, x, x, mask)
 
 
 def block(mask, **options):
@@ -76,7 +77,7 @@ def chained():
 
 
 CASES = {
-    "linear": lambda: plain(VNLinear(C, 4, bias_epsilon=0.02), en.enclose_linear),
+    "linear": lambda: plain(VNLinear(C, 4, bias_epsilon=0.02), enclose_linear),
     "rms norm": lambda: plain(VNRMSNorm(C, eps=0.1), en.enclose_norm),
     "layer norm": lambda: plain(VNLayerNorm(C, eps=1e-3), en.enclose_norm),
     "batch norm": lambda: plain(warm_batch_norm(), en.enclose_norm),
@@ -183,7 +184,7 @@ def test_what_all_keys_share_changes_nothing():
     layer.key = VNLinear(C, C, bias_epsilon=1.0).double()
     x = exact(torch.randn(1, N, C, 3, dtype=torch.float64))
     with torch.no_grad():
-        y = en.enclose_attention(layer, x, x, None)
+        y = enclose_attention(layer, x, x, None)
     assert float(y.size.max()) < 1e-12
 
 

@@ -10,7 +10,7 @@ import vnt
 
 
 def peer(**options):
-    module = pytest.importorskip("VN_transformer.VN_transformer")
+    module = pytest.importorskip("VN_transformer.VN_transformer", reason="the extra 'bench' is not installed")
     return module.VNTransformer(dim=16, depth=2, dim_head=8, heads=2, **options).eval()
 
 
@@ -73,7 +73,7 @@ class PointNetwork(nn.Module):
 def o3():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        e3nn = pytest.importorskip("e3nn")
+        e3nn = pytest.importorskip("e3nn", reason="the extra 'rivals' is not installed")
         from e3nn import o3
 
         e3nn.set_optimization_defaults(jit_script_fx=False)

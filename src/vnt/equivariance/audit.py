@@ -122,7 +122,7 @@ def audit(
             if precision in subjects:
                 steps[precision] = trace(subjects[precision].items(few), R)
         if "float64" in subjects:
-            left = max(worst["float64"] if unexplained is None else unexplained, 0.0)
+            left = worst["float64"] if unexplained is None else unexplained
             fault = culprit(trace(main.items(few), R, cancel_biases=True), left)
     epsilon = max((layer.bias_epsilon for layer in bias_layers(main.module, main.dim).values()), default=0.0)
     rounded = main.precision == "float64" and rounds_inside(main)

@@ -13,13 +13,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vnt.equivariance.bounds import spectral_norm
+from vnt.equivariance.enclosed_attention import Mask, enclose_linear
 from vnt.equivariance.enclosure import LONGEST, Enclosure, advance, exact, through
 from vnt.equivariance.enclosures import (
-    Mask,
     enclose_cross_product,
     enclose_encoder,
     enclose_invariant,
-    enclose_linear,
     enclose_mlp,
     enclose_perceptron,
     max_rows,

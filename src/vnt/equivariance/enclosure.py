@@ -135,3 +135,8 @@ def add(a: Enclosure, b: Enclosure) -> Enclosure:
 def derivative(f: Callable[[Tensor], Tensor], x: Tensor, slopes: Tensor) -> Tensor:
     """Df(x) applied to each slope."""
     return torch.stack([torch.func.jvp(f, (x,), (slope,))[1] for slope in slopes])
+
+
+def channel_size(slopes: Tensor, rest: Tensor) -> Tensor:
+    """(..., C): how far each channel can move."""
+    return LONGEST * spectral_bound(slopes.movedim(0, -2)) + rest

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from vnt.equivariance.pictures import figures
 from vnt.equivariance.report import AuditReport
 from vnt.equivariance.rotation_pictures import describe_rotation
+from vnt.equivariance.sweep import MOST_TOKENS
 from vnt.equivariance.text import layer_rows, worst_rows
 from vnt.equivariance.verdicts import EXACT, TOLERABLE, Word
 from vnt.evaluation.report import Page
@@ -23,7 +24,7 @@ MEANINGS: dict[Word, str] = {
         "is equivariant, but in this precision the numbers are not."
     ),
     "broken": "float64 has it too, and no bias explains it: the formula, or the code, is not equivariant.",
-    "undecided": "without float64, rounding cannot be told from a fault.",
+    "undecided": "without float64 throughout, rounding cannot be told from a fault.",
 }
 """What each verdict means."""
 
@@ -183,7 +184,8 @@ def _sweep(page: Page, report: AuditReport) -> None:
     page.table(["ε", "measured", "first order", "certified"], rows)
     page.note(
         "The weights of this model with biases of another length, in random directions where it has none; the worst "
-        "item, at the rotation that is worst to first order. A model trained at that ε has other weights."
+        f"item, at most {MOST_TOKENS} of its points, at the rotation that is worst to first order. A model trained at "
+        "that ε has other weights."
     )
 
 

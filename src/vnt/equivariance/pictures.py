@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from vnt.equivariance.report import AuditReport
 from vnt.equivariance.rotation_pictures import ALARM, COLORS, INK, QUIET, draw_rotations, finish_logarithmic, positive
-from vnt.equivariance.tracing import Step
+from vnt.equivariance.tracing import Step, innermost
 
 AMPLIFIED = 100.0
 """Layers that make a violation more than so many times larger are marked, as in `vnt.equivariance.tracing.advice`."""
@@ -26,7 +26,7 @@ def figures(report: AuditReport) -> dict[str, Figure]:
 
 def draw_depth(report: AuditReport) -> Figure | None:
     """The violation out of each module without parts of its own, in the order in which they ran; None without steps."""
-    lines = {precision: _leaves(steps) for precision, steps in report.steps.items()}
+    lines = {precision: innermost(steps) for precision, steps in report.steps.items()}
     lines = {precision: steps for precision, steps in lines.items() if steps}
     if not lines:
         return None
@@ -53,11 +53,6 @@ def draw_depth(report: AuditReport) -> Figure | None:
     axes.set_title("out of each module, as it runs", fontsize=10, color=INK)
     finish_logarithmic(axes)
     return figure
-
-
-def _leaves(steps: list[Step]) -> list[Step]:
-    outer = {parent for step in steps for parent in step.parents}
-    return [step for step in steps if step.name not in outer]
 
 
 def _short_name(step: Step, longest: int = 30) -> str:

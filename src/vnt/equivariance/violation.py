@@ -26,7 +26,7 @@ class Violation:
 
     Attributes:
         group, precision: of what, and in what.
-        sampled: (trials, B), relative, at random elements, a different one for each item.
+        sampled: (trials, B), relative, at random elements, a different one for each item, and at what else was tried.
         rotations: (trials, B, D, D), those elements, where they are rotations.
         scale: (B), ‖f(X)‖.
         worst: the largest relative violation found.
@@ -49,11 +49,11 @@ class Violation:
 
     @property
     def mean(self) -> float:
-        """Over random elements and items."""
+        """Over all items and all elements that were tried."""
         return float(self.sampled.mean())
 
     def quantile(self, share: float) -> float:
-        """Over random elements and items."""
+        """Over all items and all elements that were tried."""
         return float(self.sampled.flatten().quantile(share))
 
 
@@ -172,5 +172,4 @@ def _climb(
         return f"{subject.name} has no gradient with respect to its input: the worst is only the worst of the samples"
     if not bool(peak.slope.isfinite().all()):
         return f"the gradient of {subject.name} is not finite: the worst is only the worst of the samples"
-    value = torch.stack([violation(subject, Action(rotation=R), reference) for R in [peak.rotation]])[0]
-    return value, peak.rotation
+    return violation(subject, Action(rotation=peak.rotation), reference), peak.rotation
