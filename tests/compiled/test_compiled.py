@@ -126,6 +126,29 @@ def test_exported_program_takes_a_mask(make_model, name):
         assert relative(program(points, attributes, mask), model(points, attributes, mask)) < 1e-4
 
 
+def test_chunks_compile_as_one_graph_and_train():
+    """The loop over chunks is unrolled; gradients are those of eager mode."""
+    model = classifier("latents late", torch.float32, chunk_size=8)
+    args = arguments(model, 2, 21)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    expected, actual = model(*args), compiled(*args)
+    assert relative(actual, expected) < 1e-4
+    inputs = list(model.parameters())
+    pairs = zip(*(torch.autograd.grad(out.square().sum(), inputs) for out in (actual, expected)), strict=True)
+    for (key, _), (gradient, wanted) in zip(model.named_parameters(), pairs, strict=True):
+        assert relative(gradient, wanted) < 1e-3, key
+
+
+def test_exported_program_holds_large_clouds_whole():
+    model = classifier("latents late", torch.float32, chunk_size=8).eval()
+    args = arguments(model, 2, 6)
+    dynamic = {0: Dim("batch", min=1, max=4096), 1: Dim("tokens", min=1, max=100_000)}
+    program = torch.export.export(model, args, dynamic_shapes=(dynamic, dynamic, None, None)).module()
+    with torch.no_grad():
+        args = arguments(model, 3, 40)
+        assert relative(program(*args), model(*args)) < 1e-5
+
+
 def test_compiled_edges_share_ties():
     """On a lattice and at k up to 26 a compiled edge-convolution, which has 3k slots, is the eager one."""
     axis = torch.arange(-1.0, 2.0)

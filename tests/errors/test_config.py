@@ -57,6 +57,7 @@ def test_a_variant_is_a_replace():
         ({"num_classes": 3, "negative_slope": float("nan")}, "negative_slope must be finite, got nan"),
         ({"num_classes": 3, "dropout": 1.0}, r"dropout must lie in \[0, 1\), got 1.0"),
         ({"num_classes": 3, "lift": "mlp", "num_neighbors": 4}, "lift='mlp'"),
+        ({"num_classes": 3, "chunk_size": -1}, "chunk_size must be at least 0 and finite, got -1"),
         ({"num_classes": 3, "hidden_channels": 0}, "hidden_channels must be at least 1 and finite, got 0"),
     ],
 )

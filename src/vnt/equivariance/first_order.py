@@ -22,7 +22,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from vnt.equivariance.ascent import climb, generators
 from vnt.equivariance.forward_attention import ForwardAttention
 from vnt.equivariance.subject import Subject
-from vnt.functional import unit_rows
 from vnt.geometry import random_rotation, rotation_about
 from vnt.layers import VNLinear
 
@@ -39,8 +38,9 @@ def bias_layers(module: nn.Module | None, dim: int = 3) -> dict[str, VNLinear]:
 
 def bias(layer: VNLinear) -> Float[Tensor, "C S"]:
     """εU of a layer that has one."""
-    assert layer.bias_direction is not None
-    return layer.bias_epsilon * unit_rows(layer.bias_direction)
+    found = layer.bias()
+    assert found is not None
+    return found
 
 
 @contextmanager

@@ -10,12 +10,24 @@ from vnt.functional.attention import (
 )
 from vnt.functional.chirality import cross_product
 from vnt.functional.edge import edge_convolution, edge_features, neighbor_mean
+from vnt.functional.fused import framed_invariant, residual_attention, residual_mlp
 from vnt.functional.invariant import invariant
 from vnt.functional.linear import channels_innermost, linear, linear_with_bias, unit_rows
 from vnt.functional.normalization import batch_norm, batch_statistics, layer_norm, rms_norm
-from vnt.functional.pooling import max_pool, mean_pool, mean_project
+from vnt.functional.pooling import max_pool, mean_pool, mean_project, project_mean
+from vnt.functional.streaming import (
+    ChunkAttention,
+    attend_to_chunk,
+    fold_keys,
+    merge_attention,
+    merge_sums,
+    pick_heads,
+    token_sum,
+)
 
 __all__ = [
+    "ChunkAttention",
+    "attend_to_chunk",
     "attention",
     "attention_weights",
     "batch_norm",
@@ -24,6 +36,8 @@ __all__ = [
     "cross_product",
     "edge_convolution",
     "edge_features",
+    "fold_keys",
+    "framed_invariant",
     "frobenius_inner_product",
     "invariant",
     "layer_norm",
@@ -32,10 +46,17 @@ __all__ = [
     "max_pool",
     "mean_pool",
     "mean_project",
+    "merge_attention",
+    "merge_sums",
     "multihead_attention",
     "neighbor_mean",
+    "pick_heads",
+    "project_mean",
     "read_scalars",
     "relu",
+    "residual_attention",
+    "residual_mlp",
     "rms_norm",
+    "token_sum",
     "unit_rows",
 ]

@@ -4,11 +4,13 @@ A token is a matrix, but its Frobenius inner product with another is the ordinar
 as rows of C·S numbers. So VN attention *is* scaled dot-product attention on flattened tokens, and runs on its kernels.
 """
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from vnt.precision import at_least_float32
+from vnt.geometry.packing import Packing
+from vnt.precision import at_least_float32, full_precision
 
 
 def frobenius_inner_product(A: Float[Tensor, "*batch C S"], B: Float[Tensor, "*batch C S"]) -> Float[Tensor, "*batch"]:
@@ -21,7 +23,8 @@ def attention_weights(
 ) -> Float[Tensor, "*batch M N"]:
     """A(Q, K)^(m) = softmax over n of ⟨Q^(m), K^(n)⟩_F / √(S·C) (eq. cross_attn): for looking at, not for speed."""
     q, k = (at_least_float32(x).flatten(-2) for x in (Q, K))
-    scores = q @ k.mT * q.shape[-1] ** -0.5
+    with full_precision(q):
+        scores = q @ k.mT * q.shape[-1] ** -0.5
     if mask is not None:
         scores = scores.masked_fill(~mask[..., None, :], float("-inf"))
     return scores.softmax(-1)
@@ -56,13 +59,30 @@ def multihead_attention(
     K: Float[Tensor, "*batch N C S"],
     Z: Float[Tensor, "*batch N D S"],
     num_heads: int,
-    mask: Bool[Tensor, "*batch N"] | None = None,
+    mask: Bool[Tensor, "*batch N"] | Packing | None = None,
 ) -> Float[Tensor, "*batch M D S"]:
-    """VN-Attn on each of H groups of channels of projected Q, K, Z, side by side: the bracket of eq. f_MHA."""
+    """VN-Attn on each of H groups of channels of projected Q, K, Z, side by side: the bracket of eq. f_MHA.
+
+    With a `Packing` the tokens of all items lie in one row, (tokens, C, S), and each attends to those of its own item.
+    """
+    if isinstance(mask, Packing):
+        return _packed_attention(Q, K, Z, num_heads, mask)
     q, k, z = (_split_heads(x, num_heads) for x in (Q, K, Z))
     out = _scaled_dot_product_attention(q, k, z, mask)  # (..., H, M, S·P)
     out = out.unflatten(-1, (Z.shape[-1], -1)).movedim(-4, -2)  # (..., M, S, H, P)
     return out.flatten(-2).mT
+
+
+def _packed_attention(
+    Q: Float[Tensor, "T C S"], K: Float[Tensor, "T C S"], Z: Float[Tensor, "T D S"], num_heads: int, packing: Packing
+) -> Float[Tensor, "T D S"]:
+    """Item by item on a CPU; on a GPU, which has better things to do than to start many small kernels, under a mask."""
+    if not Q.is_cuda:
+        items = zip(*(x.split(packing.lengths) for x in (Q, K, Z)), strict=True)
+        return torch.cat([multihead_attention(q, k, z, num_heads) for q, k, z in items if len(q) > 0])
+    mask = packing.unpack(torch.ones_like(packing.index, dtype=torch.bool))
+    q, k, z = (packing.unpack(x) for x in (Q, K, Z))
+    return packing.pack(multihead_attention(q, k, z, num_heads, mask))
 
 
 def _split_heads(V: Float[Tensor, "*batch N C S"], num_heads: int) -> Float[Tensor, "*batch H N SP"]:

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vnt.geometry.masking import blank, masked_mean
+from vnt.kernels import half_precision
 from vnt.precision import at_least_float32
 
 
@@ -70,6 +71,11 @@ def batch_norm(
 def rms_norm(
     V: Float[Tensor, "*tokens C S"], gain: Float[Tensor, "C"], *, eps: float = 1e-6
 ) -> Float[Tensor, "*tokens C S"]:
-    """VN-RMSNorm: gain^(c) · V^(c) / √(mean over channels of |V^(c)|² + eps)."""
+    """VN-RMSNorm: gain^(c) · V^(c) / √(mean over channels of |V^(c)|² + eps).
+
+    Where products with it are taken in half precision, on a CUDA device, a kernel does it.
+    """
+    if half_precision(V) is not None:
+        return torch.ops.vnt.rms_norm(V.mT, gain, eps).mT
     mean_square = at_least_float32(V).square().sum((-2, -1), keepdim=True) / V.shape[-2]
     return (V * (torch.rsqrt(mean_square + eps) * gain[:, None])).to(V.dtype)

@@ -43,5 +43,10 @@ def mean_project(
     V: Float[Tensor, "*batch N C S"], W: Float[Tensor, "M C_out C"], mask: Bool[Tensor, "*batch N"] | None = None
 ) -> Float[Tensor, "*batch M C_out S"]:
     """VN-MeanProject(V)^(m) = W^(m) [(1/N) Σₙ V^(n)]: equivariant, and blind to the order of the points."""
+    return project_mean(mean_pool(V, mask), W)
+
+
+def project_mean(mean: Float[Tensor, "*batch C S"], W: Float[Tensor, "M C_out C"]) -> Float[Tensor, "*batch M C_out S"]:
+    """W^(m) V̄ for each latent m, of a mean V̄ that is known."""
     M, C_out, _ = W.shape
-    return linear(mean_pool(V, mask), W.flatten(0, 1)).unflatten(-2, (M, C_out))
+    return linear(mean, W.flatten(0, 1)).unflatten(-2, (M, C_out))

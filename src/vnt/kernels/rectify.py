@@ -10,6 +10,8 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
+from vnt.kernels.launch import launch
+
 BLOCK_T, BLOCK_C = 16, 128
 
 
@@ -73,7 +75,7 @@ def rectify(qk: Tensor, negative_slope: float, eps: float) -> Tensor:
     out = qk.new_empty(*qk.shape[:-1], C)
     T = out.numel() // (S * C)
     grid = (triton.cdiv(T, BLOCK_T), triton.cdiv(C, BLOCK_C))
-    _forward[grid](qk, out, T, C, negative_slope - 1, eps, S, BLOCK_T, BLOCK_C)  # type: ignore[bad-argument-type]
+    launch(_forward, grid, qk, out, T, C, negative_slope - 1, eps, S, BLOCK_T, BLOCK_C)
     return out
 
 
@@ -85,7 +87,7 @@ def rectify_backward(grad: Tensor, qk: Tensor, negative_slope: float, eps: float
     T = grad.numel() // (S * C)
     dqk = torch.empty_like(qk)
     grid = (triton.cdiv(T, BLOCK_T), triton.cdiv(C, BLOCK_C))
-    _backward[grid](grad, qk, dqk, T, C, negative_slope - 1, eps, S, BLOCK_T, BLOCK_C)  # type: ignore[bad-argument-type]
+    launch(_backward, grid, grad, qk, dqk, T, C, negative_slope - 1, eps, S, BLOCK_T, BLOCK_C)
     return dqk
 
 

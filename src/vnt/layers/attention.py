@@ -5,6 +5,8 @@ from torch import Tensor, nn
 
 from vnt import functional
 from vnt.checks import require_channels, require_mask, require_spatial_dim
+from vnt.geometry import Packing
+from vnt.layers.chunks import Chunks
 from vnt.layers.initialization import require_positive
 from vnt.layers.linear import VNLinear
 
@@ -27,7 +29,8 @@ class VNMultiheadAttention(nn.Module):
         spatial_dim: S.
 
     Shape:
-        Q (..., M, C, S), K (..., N, C, S), Z (..., N, C', S), mask (..., N) over the keys -> (..., M, C', S)
+        Q (..., M, C, S), K (..., N, C, S), Z (..., N, C', S), mask (..., N) over the keys -> (..., M, C', S). With a
+        `Packing` for a mask, Q, K and Z are (tokens, channels, S), and tokens attend within their item.
 
     Differences from the paper: the scale is 1/√(S·P), which is the paper's 1/√(3P) at S = 3.
 
@@ -68,14 +71,28 @@ class VNMultiheadAttention(nn.Module):
         Q: Float[Tensor, "*batch M C S"],
         K: Float[Tensor, "*batch N C S"],
         Z: Float[Tensor, "*batch N D S"],
-        mask: Bool[Tensor, "*batch N"] | None = None,
+        mask: Bool[Tensor, "*batch N"] | Packing | None = None,
     ) -> Float[Tensor, "*batch M D S"]:
         for x, channels in ((Q, self.channels), (K, self.channels), (Z, self.value_channels)):
             require_channels(x, channels, "VNMultiheadAttention")
             require_spatial_dim(x, self.spatial_dim, "VNMultiheadAttention")
-        require_mask(mask, K.shape[:-2], "VNMultiheadAttention")
+        if not isinstance(mask, Packing):
+            require_mask(mask, K.shape[:-2], "VNMultiheadAttention")
         q, k, z = self.query(Q), self.key(K), self.value(Z)
         return self.output(functional.multihead_attention(q, k, z, self.num_heads, mask))
+
+    def over_chunks(
+        self, Q: Float[Tensor, "*batch M C S"], V: Chunks, mask: Bool[Tensor, "*batch N"] | None = None
+    ) -> Float[Tensor, "*batch M D S"]:
+        """Attention to tokens V that are keys and values both, and are never held at once."""
+        q = self.query(Q)
+        queries, offset = functional.fold_keys(q, self.key.weight, self.num_heads, self.key.bias())
+
+        def attend(V: Tensor, mask: Tensor | None) -> functional.ChunkAttention:
+            return functional.attend_to_chunk(queries, V, V, mask, offset)
+
+        Z = functional.merge_attention(V.map(attend, mask)).to(q.dtype)
+        return self.output(functional.pick_heads(self.value(Z), self.num_heads))
 
     def extra_repr(self) -> str:
         return f"num_heads={self.num_heads}"

@@ -6,10 +6,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt import functional
+from vnt.geometry import Packing
+from vnt.kernels import half_precision
 from vnt.layers.attention import VNMultiheadAttention
+from vnt.layers.chunks import Chunks
 from vnt.layers.initialization import require_positive
 from vnt.layers.mlp import VNMLP, MLPNorm
-from vnt.layers.normalization import Norm, make_norm
+from vnt.layers.normalization import Norm, VNRMSNorm, make_norm
 
 NormPosition = Literal["pre", "post"]
 
@@ -56,8 +59,8 @@ class VNEncoderBlock(nn.Module):
         spatial_dim: S.
 
     Shape:
-        (..., N, C, S) with ``mask`` (..., N) -> (..., N, C, S). Where ``context`` (..., N', C, S) is given, keys and
-        values come from it and the mask is (..., N'): the cross-attention of Fig. 5.
+        (..., N, C, S) with ``mask`` (..., N) -> (..., N, C, S). Where ``context`` (..., N', C, S) is given, or `Chunks`
+        of it, keys and values come from it and the mask is (..., N'): the cross-attention of Fig. 5.
 
     Differences from the paper: the defaults. Its own are norm="layer", norm_position="post", mlp_norm="batch" and
     relu_eps=0.
@@ -103,17 +106,58 @@ class VNEncoderBlock(nn.Module):
     def forward(
         self,
         V: Float[Tensor, "*batch M C S"],
-        mask: Bool[Tensor, "*batch N"] | None = None,
-        context: Float[Tensor, "*batch N C S"] | None = None,
+        mask: Bool[Tensor, "*batch N"] | Packing | None = None,
+        context: Float[Tensor, "*batch N C S"] | Chunks | None = None,
     ) -> Float[Tensor, "*batch M C S"]:
-        own_mask = mask if context is None else None  # of V's own tokens, for batch statistics
+        if not isinstance(mask, Tensor) and context is None and self._is_plain() and half_precision(V) is not None:
+            return self._by_kernels(V, mask)
+        own_mask = mask if context is None and isinstance(mask, Tensor) else None  # of V's own, for batch statistics
         if self.norm_position == "post":
             V = self.attention_norm(V + self._attend(V, context, mask), own_mask)
             return self.mlp_norm(V + self.mlp(V, own_mask), own_mask)
         V = V + self._attend(self.attention_norm(V, own_mask), context, mask)
         return V + self.mlp(self.mlp_norm(V, own_mask), own_mask)
 
-    def _attend(self, V: Tensor, context: Tensor | None, mask: Tensor | None) -> Tensor:
+    def _is_plain(self) -> bool:
+        """Whether the block is the one that `vnt.functional.fused` knows as two operators."""
+        return (
+            self.norm_position == "pre"
+            and isinstance(self.attention_norm, VNRMSNorm)
+            and isinstance(self.mlp_norm, VNRMSNorm)
+            and self.mlp.expand is None
+            and self.mlp.activation.out_channels % 32 == 0
+            and not self.mlp.activation.share_direction
+            and self.attention.bias_epsilon == 0
+            and self.attention.channels // self.attention.num_heads <= 32
+        )
+
+    def _by_kernels(self, V: Float[Tensor, "*batch N C S"], packing: Packing | None) -> Float[Tensor, "*batch N C S"]:
+        attention, relu = self.attention, self.mlp.activation
+        V = functional.residual_attention(
+            V,
+            self.attention_norm.gain,
+            attention.query.weight,
+            attention.key.weight,
+            attention.value.weight,
+            attention.output.weight,
+            attention.num_heads,
+            packing,
+            norm_eps=self.attention_norm.eps,
+        )
+        return functional.residual_mlp(
+            V,
+            self.mlp_norm.gain,
+            relu.weight,
+            relu.direction,
+            self.mlp.contract.weight,
+            negative_slope=relu.negative_slope,
+            relu_eps=relu.eps,
+            norm_eps=self.mlp_norm.eps,
+        )
+
+    def _attend(self, V: Tensor, context: Tensor | Chunks | None, mask: Tensor | Packing | None) -> Tensor:
+        if isinstance(context, Chunks) and not isinstance(mask, Packing):
+            return self.attention.over_chunks(V, context, mask)
         keys = V if context is None else context
         return self.attention(V, keys, keys, mask)
 
@@ -128,7 +172,7 @@ class VNEncoder(nn.Module):
         options: keywords of `VNEncoderBlock`.
 
     Shape:
-        (..., N, C, S) with ``mask`` (..., N) -> (..., N, C, S)
+        (..., N, C, S) with ``mask`` (..., N) -> (..., N, C, S), or (tokens, C, S) with a `Packing`
 
     Differences from the paper: the defaults, as in `VNEncoderBlock`; the paper does not state its depth.
 
@@ -144,9 +188,9 @@ class VNEncoder(nn.Module):
         self.final_norm = pre_norm(channels, options)
 
     def forward(
-        self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | None = None
+        self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | Packing | None = None
     ) -> Float[Tensor, "*batch N C S"]:
         V = functional.channels_innermost(V)
         for block in self.blocks:
             V = block(V, mask)
-        return V if self.final_norm is None else self.final_norm(V, mask)
+        return V if self.final_norm is None else self.final_norm(V, mask if isinstance(mask, Tensor) else None)

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from vnt import functional
 from vnt.checks import require_channels
+from vnt.kernels import half_precision
 from vnt.layers.mlp import VNMLP
 
 
@@ -56,4 +57,9 @@ class VNInvariant(nn.Module):
 
     def forward(self, V: Float[Tensor, "*tokens C S"]) -> Float[Tensor, "*tokens C S"]:
         require_channels(V, self.channels, "VNInvariant")
+        relu, last = self.frame.activation, self.frame.contract
+        if last.bias_direction is None and relu.out_channels == self.channels and half_precision(V) is not None:
+            return functional.framed_invariant(
+                V, relu.weight, relu.direction, last.weight, negative_slope=relu.negative_slope, relu_eps=relu.eps
+            )
         return functional.invariant(V, self.frame(V))

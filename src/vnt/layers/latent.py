@@ -5,6 +5,7 @@ from typing import Unpack
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from vnt.layers.chunks import Chunks
 from vnt.layers.encoder import BlockOptions, VNEncoder, VNEncoderBlock, pre_norm
 from vnt.layers.pooling import VNMeanProject
 
@@ -23,7 +24,9 @@ class VNLatentEncoder(nn.Module):
         options: keywords of `VNEncoderBlock`.
 
     Shape:
-        (..., N, C, S) with ``mask`` (..., N) -> (..., M, C, S)
+        (..., N, C, S) with ``mask`` (..., N) -> (..., M, C, S). The tokens may come in `Chunks`, for a cloud that is
+        too large to hold: the result is the same, in memory that grows with the chunk and not with N. A norm of batch
+        statistics (norm="batch" in training) needs them whole.
 
     A cloud that is its own point reflection has no equivariant mean but zero, whatever comes before: its latents are
     zero, and tell nothing of it.
@@ -45,9 +48,9 @@ class VNLatentEncoder(nn.Module):
         self.encoder = VNEncoder(channels, num_heads, depth, **options)
 
     def forward(
-        self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | None = None
+        self, V: Float[Tensor, "*batch N C S"] | Chunks, mask: Bool[Tensor, "*batch N"] | None = None
     ) -> Float[Tensor, "*batch M C S"]:
         if self.input_norm is not None:
-            V = self.input_norm(V, mask)
+            V = V.through(self.input_norm) if isinstance(V, Chunks) else self.input_norm(V, mask)
         latents = self.project(V, mask)
         return self.encoder(self.cross(latents, mask, context=V))

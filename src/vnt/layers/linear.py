@@ -51,5 +51,9 @@ class VNLinear(nn.Module):
         U = functional.unit_rows(self.bias_direction)
         return functional.linear_with_bias(V, self.weight, U, self.bias_epsilon)
 
+    def bias(self) -> Float[Tensor, "C_out S"] | None:
+        """ε U, where there is one."""
+        return None if self.bias_direction is None else self.bias_epsilon * functional.unit_rows(self.bias_direction)
+
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}, bias_epsilon={self.bias_epsilon}, S={self.spatial_dim}"

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from vnt import functional
 from vnt.checks import require_channels, require_mask
 from vnt.geometry.neighbors import default_tie_tolerance
+from vnt.layers.chunks import Chunks
 from vnt.layers.initialization import fan_in_weight, require_positive
 
 
@@ -88,7 +89,7 @@ class VNMeanProject(nn.Module):
         num_latents: M.
 
     Shape:
-        (..., N, C, S) with ``mask`` (..., N) -> (..., M, C', S)
+        (..., N, C, S), or `Chunks` of it, with ``mask`` (..., N) -> (..., M, C', S)
 
     Differences from the paper: none.
 
@@ -104,8 +105,11 @@ class VNMeanProject(nn.Module):
         self.weight = fan_in_weight(num_latents, out_channels, in_channels)
 
     def forward(
-        self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | None = None
+        self, V: Float[Tensor, "*batch N C S"] | Chunks, mask: Bool[Tensor, "*batch N"] | None = None
     ) -> Float[Tensor, "*batch M C_out S"]:
+        if isinstance(V, Chunks):
+            mean = functional.merge_sums(V.map(functional.token_sum, mask))
+            return functional.project_mean(mean.to(self.weight.dtype), self.weight)
         require_channels(V, self.in_channels, "VNMeanProject")
         require_mask(mask, V.shape[:-2], "VNMeanProject")
         return functional.mean_project(V, self.weight, mask)

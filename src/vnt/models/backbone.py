@@ -1,5 +1,6 @@
 """The part that classifier and forecaster share: lift, then encoder (Figs. 1, 4 and 5)."""
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -7,7 +8,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt import functional
+from vnt.geometry import Packing
 from vnt.layers import VNMLP, VNCrossProduct, VNEdgeConv, VNEncoder, VNGate, VNLatentEncoder, VNLinear
+from vnt.layers.chunks import Chunks, mixes_points
 from vnt.layers.encoder import BlockOptions
 from vnt.models.config import BackboneConfig
 from vnt.models.tokens import InputTokens
@@ -61,6 +64,7 @@ class VNLift(nn.Module):
             self.lift = VNLinear(
                 in_channels, config.channels, bias_epsilon=config.bias_epsilon, spatial_dim=config.spatial_dim
             )
+        self.chunk_size = config.chunk_size
         self.tells_distance = config.lift == "linear"
         self.tells_radius = config.scale == "relative"
         num_scalars += int(self.tells_distance) + int(self.tells_radius)
@@ -116,13 +120,32 @@ class VNTrunk(nn.Module):
             self.chirality = VNCrossProduct(config.channels, norm_eps=config.norm_eps, spatial_dim=config.spatial_dim)
 
     def forward(
-        self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | None
-    ) -> tuple[Float[Tensor, "*batch M C S"], Bool[Tensor, "*batch M"] | None]:
+        self, V: Float[Tensor, "*batch N C S"] | Chunks, mask: Bool[Tensor, "*batch N"] | Packing | None
+    ) -> tuple[Float[Tensor, "*batch M C S"], Bool[Tensor, "*batch M"] | Packing | None]:
         """The encoded tokens, and which of them exist: all latents do."""
-        V = self.encoder(V, mask)
+        encoded = self.encoder(V, mask)
         if self.chirality is not None:
-            V = self.chirality(V)
-        return V, None if isinstance(self.encoder, VNLatentEncoder) else mask
+            encoded = self.chirality(encoded)
+        return encoded, None if isinstance(self.encoder, VNLatentEncoder) else mask
+
+
+def lift_cloud(
+    lift: VNLift, trunk: VNTrunk, tokens: InputTokens, scalars: Float[Tensor, "*batch N K"] | None = None
+) -> Float[Tensor, "*batch N C S"] | Chunks:
+    """The lifted cloud, or `Chunks` of it where latents will read it and it has more points than ``chunk_size``.
+
+    Not where tokens depend on one another (edge-convolution; VN-BatchNorm in training, by its statistics), nor in an
+    exported program, whose one graph serves clouds of any size: those hold all tokens at once.
+    """
+    size, axis = lift.chunk_size, tokens.positions.ndim - 2
+    if size == 0 or not isinstance(trunk.encoder, VNLatentEncoder) or torch.compiler.is_exporting():
+        return lift(tokens, scalars)
+    norm = trunk.encoder.input_norm
+    if tokens.positions.shape[axis] <= size or mixes_points(lift) or (norm is not None and mixes_points(norm)):
+        return lift(tokens, scalars)
+    chunks = tokens.split(size)
+    known = [None] * len(chunks) if scalars is None else scalars.split(size, axis)
+    return Chunks([partial(lift, *both) for both in zip(chunks, known, strict=True)], size, axis)
 
 
 class LateAttributes(nn.Module):
@@ -142,10 +165,18 @@ class LateAttributes(nn.Module):
     def forward(
         self,
         encoded: Float[Tensor, "*batch M C S"],
-        lifted: Float[Tensor, "*batch N C S"],
+        lifted: Float[Tensor, "*batch N C S"] | Chunks,
         attributes: Float[Tensor, "*batch N d_A"],
         mask: Bool[Tensor, "*batch N"] | None,
     ) -> Float[Tensor, "*batch M d_A"]:
         if self.query is None or self.key is None:
             return attributes
-        return functional.read_scalars(self.query(encoded), self.key(lifted), attributes, mask)
+        q = self.query(encoded)
+        if not isinstance(lifted, Chunks):
+            return functional.read_scalars(q, self.key(lifted), attributes, mask)
+        queries, _ = functional.fold_keys(q, self.key.weight, 1)
+
+        def read(V: Tensor, scalars: Tensor, mask: Tensor | None) -> functional.ChunkAttention:
+            return functional.attend_to_chunk(queries, V, scalars[..., None], mask)
+
+        return functional.merge_attention(lifted.map(read, attributes, mask)).squeeze(-1).to(attributes.dtype)

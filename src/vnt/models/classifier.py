@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vnt.geometry import masked_max, masked_mean
+from vnt.geometry import Packing, masked_max, masked_mean, pack_if_worthwhile
 from vnt.layers import VNInvariant
-from vnt.models.backbone import Features, LateAttributes, VNLift, VNTrunk
+from vnt.models.backbone import Features, LateAttributes, VNLift, VNTrunk, lift_cloud
 from vnt.models.config import ClassifierConfig
 from vnt.models.tokens import input_tokens, num_input_channels
 
@@ -75,9 +75,11 @@ class VNTransformerClassifier(nn.Module):
         mask: Bool[Tensor, "*batch N"] | None = None,
         vectors: Float[Tensor, "*batch N K 3"] | None = None,
     ) -> Float[Tensor, "*batch classes"]:
-        features, mask = self._encode(points, attributes, mask, vectors)
+        features, where = self._encode(points, attributes, mask, vectors)
         x = features.invariant if self.point_mlp is None else self.point_mlp(features.invariant)
-        return self.head(self._pool(x, mask))
+        if isinstance(where, Packing):
+            x, where = where.unpack(x), mask
+        return self.head(self._pool(x, where))
 
     def features(
         self,
@@ -90,19 +92,25 @@ class VNTransformerClassifier(nn.Module):
 
         Rows under the mask are finite but mean nothing.
         """
-        return self._encode(points, attributes, mask, vectors)[0]
+        features, where = self._encode(points, attributes, mask, vectors)
+        return Features(*map(where.unpack, features)) if isinstance(where, Packing) else features
 
     def _encode(
         self, points: Tensor, attributes: Tensor | None, mask: Tensor | None, vectors: Tensor | None
-    ) -> tuple[Features, Tensor | None]:
+    ) -> tuple[Features, Tensor | Packing | None]:
+        """The features of each token, and which of them exist; a ragged batch is packed."""
         tokens = input_tokens(self.config, points, attributes, mask, vectors, scale_vectors=False)
-        lifted = self.lift(tokens)
-        V, encoded_mask = self.trunk(lifted, mask)
+        lifted, scalars = lift_cloud(self.lift, self.trunk, tokens), tokens.scalars
+        where = mask if self.config.num_latents > 0 else pack_if_worthwhile(mask)
+        if isinstance(where, Packing) and isinstance(lifted, Tensor):
+            lifted = where.pack(lifted)
+            scalars = None if scalars is None else where.pack(scalars)
+        V, encoded = self.trunk(lifted, where)
         invariant = self.invariant(V).flatten(-2)
-        if self.late_attributes is not None and tokens.scalars is not None:
-            scalars = self.late_attributes(V, lifted, tokens.scalars, mask)
+        if self.late_attributes is not None and scalars is not None:
+            scalars = self.late_attributes(V, lifted, scalars, mask)
             invariant = torch.cat([invariant, scalars.to(invariant.dtype)], -1)
-        return Features(V, invariant), encoded_mask
+        return Features(V, invariant), encoded
 
     def _pool(self, x: Float[Tensor, "*batch N F"], mask: Bool[Tensor, "*batch N"] | None) -> Tensor:
         parts = []

@@ -42,6 +42,8 @@ class BackboneConfig(Config):
             swapping two one-hot classes everywhere, changes nothing. A constant channel per attribute fixes the axes.
         chirality: adds cross products behind the encoder. Without them mirror images look alike.
         num_latents: M latents of Fig. 5 instead of attention among all points; 0 means none.
+        chunk_size: points of a cloud whose tokens are held at once, where there are latents; 0 means all. A larger
+            cloud is read in chunks, which are made once more in the backward pass: less memory, the same result.
         num_neighbors: k of the edge-convolution in the lift; 0 means none.
         center: what each cloud is taken relative to: its "mean", its geometric "median" (outliers), or "none".
         scale: "relative" divides each cloud by its RMS radius and tells the network the logarithm of it, so that units
@@ -67,6 +69,7 @@ class BackboneConfig(Config):
     attribute_anchor: bool = True
     chirality: bool = False
     num_latents: int = 0
+    chunk_size: int = 524288
     num_neighbors: int = 0
     center: Literal["mean", "median", "none"] = "mean"
     scale: Literal["relative", "invariant", "raw"] = "relative"
@@ -74,9 +77,8 @@ class BackboneConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_at_least(1, "channels", "num_heads", "depth")
-        self._require_at_least(
-            0, "num_vectors", "num_attributes", "num_latents", "num_neighbors", "bias_epsilon", "relu_eps"
-        )
+        self._require_at_least(0, "num_vectors", "num_attributes", "num_latents", "chunk_size", "num_neighbors")
+        self._require_at_least(0, "bias_epsilon", "relu_eps")
         if self.hidden_channels is not None:
             self._require_at_least(1, "hidden_channels")
         if not math.isfinite(self.negative_slope):

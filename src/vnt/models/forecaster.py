@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from vnt.functional.normalization import lengths
 from vnt.layers import VNMLP, VNGate, VNMeanPool
-from vnt.models.backbone import Features, LateAttributes, VNLift, VNTrunk
+from vnt.models.backbone import Features, LateAttributes, VNLift, VNTrunk, lift_cloud
 from vnt.models.config import ForecasterConfig
 from vnt.models.tokens import InputTokens, input_tokens, num_input_channels
 
@@ -106,7 +106,7 @@ class VNTransformerForecaster(nn.Module):
         self, past: Tensor, attributes: Tensor | None, mask: Tensor | None, vectors: Tensor | None
     ) -> tuple[Tensor, Tensor | None, InputTokens]:
         tokens, time = self.tokens(past, attributes, mask, vectors)
-        lifted = self.lift(tokens, time)
+        lifted = lift_cloud(self.lift, self.trunk, tokens, time)
         V, encoded_mask = self.trunk(lifted, mask)
         if self.late_attributes is not None and self.late_gate is not None and tokens.scalars is not None:
             V = self.late_gate(V, self.late_attributes(V, lifted, tokens.scalars, mask))

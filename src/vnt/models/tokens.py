@@ -34,6 +34,19 @@ class InputTokens:
     radius: Float[Tensor, "*batch"]
     resolution: Float[Tensor, "*batch"]
 
+    def split(self, size: int) -> list["InputTokens"]:
+        """The same clouds in chunks of ``size`` points, views of these tensors; the last may have fewer.
+
+        Without a mask, since a chunk may be padding from end to end: they are for what looks at each point by itself.
+        """
+        axis = self.positions.ndim - 2
+        vectors, positions = self.vectors.split(size, axis), self.positions.split(size, axis)
+        scalars = [None] * len(positions) if self.scalars is None else self.scalars.split(size, axis)
+        return [
+            InputTokens(*parts, None, self.radius, self.resolution)
+            for parts in zip(vectors, positions, scalars, strict=True)
+        ]
+
 
 def num_input_channels(config: BackboneConfig) -> int:
     """C_in: the position, the extra vectors, and one anchor per attribute under early fusion."""

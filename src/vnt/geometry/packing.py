@@ -1,0 +1,64 @@
+"""Ragged batches without their padding: the tokens that exist, one behind the other."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Int, Shaped
+from torch import Tensor
+
+WORTHWHILE = 0.9
+"""Share of tokens that exist above which a batch is left as it is: taking it apart costs a little too."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Where the tokens of a padded batch lie once they are packed.
+
+    Attributes:
+        index: (tokens,), the place of each token in the flattened batch.
+        starts: (items + 1,), where each item begins among the packed tokens, and where the last one ends.
+        lengths: how many tokens each item has.
+        shape: (..., N), of the padded batch.
+
+    >>> mask = torch.tensor([[True, True, False], [True, False, False]])
+    >>> packing = Packing.of(mask)
+    >>> x = packing.pack(torch.arange(6.0).reshape(2, 3))
+    >>> x
+    tensor([0., 1., 3.])
+    >>> packing.unpack(x)
+    tensor([[0., 1., 0.],
+            [3., 0., 0.]])
+    """
+
+    index: Int[Tensor, "tokens"]
+    starts: Int[Tensor, "items_and_one"]
+    lengths: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, mask: Bool[Tensor, "*batch N"]) -> "Packing":
+        """From a mask, True where a token exists. Waits for the device: sizes depend on what the mask says."""
+        lengths = mask.flatten(0, -2).sum(-1) if mask.ndim > 1 else mask.sum()[None]
+        starts = F.pad(lengths.cumsum(0), (1, 0)).int()
+        return cls(mask.flatten().nonzero()[:, 0], starts, tuple(lengths.tolist()), tuple(mask.shape))
+
+    def pack(self, x: Shaped[Tensor, "*batch_N_rest"]) -> Shaped[Tensor, "tokens *rest"]:
+        """The tokens that exist."""
+        return x.flatten(0, len(self.shape) - 1).index_select(0, self.index)
+
+    def unpack(self, x: Shaped[Tensor, "tokens *rest"]) -> Shaped[Tensor, "*batch_N_rest"]:
+        """Each token in its place again, and zeros where there is none."""
+        padded = x.new_zeros(torch.Size(self.shape).numel(), *x.shape[1:])
+        return padded.index_copy(0, self.index, x).unflatten(0, self.shape)
+
+
+def pack_if_worthwhile(mask: Bool[Tensor, "*batch N"] | None) -> Packing | Bool[Tensor, "*batch N"] | None:
+    """A packing where much of the batch is padding, otherwise the mask itself.
+
+    The mask too in compiled and exported programs, whose shapes may not depend on values.
+    """
+    if mask is None or torch.compiler.is_compiling():
+        return mask
+    packing = Packing.of(mask)
+    return packing if len(packing.index) < WORTHWHILE * mask.numel() else mask

@@ -1,0 +1,45 @@
+"""Packing a ragged batch and unpacking it."""
+
+import pytest
+import torch
+
+from vnt.geometry import Packing, pack_if_worthwhile
+
+MASK = torch.tensor([[True, False, True, True], [False, False, False, False], [True, True, False, False]])
+
+
+def test_pack_takes_what_exists_in_order():
+    x = torch.arange(24.0).reshape(3, 4, 2)
+    packing = Packing.of(MASK)
+    assert torch.equal(packing.pack(x), x[MASK])
+    assert packing.lengths == (3, 0, 2)
+    assert packing.starts.tolist() == [0, 3, 3, 5]
+
+
+def test_unpack_puts_it_back_with_zeros_between():
+    x = torch.randn(3, 4, 2)
+    packing = Packing.of(MASK)
+    assert torch.equal(packing.unpack(packing.pack(x)), torch.where(MASK[..., None], x, 0))
+
+
+def test_gradients_go_where_the_tokens_came_from():
+    x = torch.randn(3, 4, 2, requires_grad=True)
+    packing = Packing.of(MASK)
+    packing.unpack(packing.pack(x)).sum().backward()
+    assert torch.equal(x.grad, MASK[..., None].expand(3, 4, 2).float())
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 3, 5)])
+def test_any_number_of_leading_axes(shape):
+    mask = torch.rand(shape) < 0.5
+    x = torch.randn(*shape, 2)
+    packing = Packing.of(mask)
+    assert torch.equal(packing.pack(x), x[mask])
+    assert packing.unpack(packing.pack(x)).shape == x.shape
+
+
+def test_a_batch_with_little_padding_is_left_as_it_is():
+    nearly_full = torch.arange(100) < torch.tensor([[100], [95]])
+    assert pack_if_worthwhile(nearly_full) is nearly_full
+    assert pack_if_worthwhile(None) is None
+    assert isinstance(pack_if_worthwhile(torch.arange(100) < torch.tensor([[100], [30]])), Packing)
