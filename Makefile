@@ -9,7 +9,7 @@ help:
 	@echo "make test    set up $(VENV), then run every test"
 	@echo "make demo    five minutes: train, turn the test data, see which model cares; runs/demo/report.html"
 	@echo "make lint    ruff, pyrefly and the import contracts"
-	@echo "make bench   speed, memory, exactness and data throughput, beside PyPI's VN-transformer, as a table"
+	@echo "make bench   speed, memory, exactness and data throughput, beside others, as tables"
 	@echo "make clean   remove $(VENV) and all caches"
 
 setup: $(READY)
@@ -40,7 +40,7 @@ test: $(READY)
 	TRITON_INTERPRET=1 $(BIN)/pytest tests/kernels
 
 bench: $(READY)
-	$(BIN)/python -m vnt.bench
+	$(BIN)/vnt bench all
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 
-from vnt.bench import encoder, exactness, timing
+from vnt.bench import encoder, exactness, inference, timing
 from vnt.models.config import ClassifierConfig, ForecasterConfig
 
 
@@ -41,6 +41,23 @@ def test_the_encoder_comparison_is_a_table(monkeypatch):
     assert len(rows) == len(contenders)
     assert all("x" in row and "MiB" in row for row in rows)
     assert len({len(line) for line in lines if line.startswith("|")}) == 1
+
+
+def test_the_inference_comparison_is_a_table(monkeypatch):
+    """Eager at a tiny size: as many rows as ways, float32 exact under rotation, bfloat16 nearly."""
+    monkeypatch.setattr(inference, "POINTS", 16)
+    monkeypatch.setattr(inference, "BATCHES", (1, 2))
+    monkeypatch.setattr(inference, "STEPS", 1)
+    monkeypatch.setattr(inference, "has_compiler", lambda: False)
+    monkeypatch.setattr(inference, "onnx_session", lambda model: lambda points: model(points).detach())
+    lines = inference.table(rounds=1).splitlines()
+    cells = {
+        row[1].strip(): row[2:-1] for row in (line.split("|") for line in lines if "float" in line and "|" in line)
+    }
+    assert "1.00x" in cells[inference.REFERENCE][0]
+    assert float(cells[inference.REFERENCE][-1]) < 1e-4
+    if timing.has_bfloat16():
+        assert 0 < float(cells["eager, bfloat16"][-1]) < 0.1
 
 
 def test_exactness_is_measured_in_both_modes():

@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -12,22 +13,41 @@ from vnt.kernels import kernels
 from vnt.models.classifier import VNTransformerClassifier
 from vnt.models.config import ClassifierConfig
 
-SIZES = ((1024, 512, 4), (768, 512, 16), (256, 1024, 4))
-"""Points, batch, heads; 64 channels, depth 2."""
-ATTENTION = ("flash", "fmha", "sdpa", "cudnn")
+ATTENTION = ("flash", "fmha", "sdpa", "cudnn", "_attend")
 """Parts of the names of attention kernels."""
 
 
-def measure(num_points: int, batch: int, heads: int, *, steps: int = 10) -> tuple[float, float, float]:
+@dataclass(frozen=True)
+class Case:
+    """A size, of 64 channels."""
+
+    num_points: int
+    batch: int
+    heads: int
+    depth: int = 2
+    latents: int = 0
+
+    def __str__(self) -> str:
+        latents = f", {self.latents} latents" if self.latents else ""
+        return f"{self.num_points} points, batch {self.batch}, {self.heads} heads, depth {self.depth}{latents}"
+
+
+WITH_AND_WITHOUT = (Case(1024, 512, 4), Case(768, 512, 16), Case(256, 1024, 4))
+"""Kernels of our own."""
+LATENTS = (Case(1024, 512, 4, depth=4), Case(1024, 512, 4, depth=4, latents=32))
+
+
+def measure(case: Case, *, steps: int = 10) -> tuple[float, float, float]:
     """Seconds of a step, seconds of its attention kernels, and GiB at the most."""
+    batch = case.batch
     torch.compiler.reset()
     torch.cuda.reset_peak_memory_stats()
     torch.manual_seed(0)
-    config = ClassifierConfig(num_classes=40, channels=64, num_heads=heads, depth=2)
+    config = ClassifierConfig(num_classes=40, num_heads=case.heads, depth=case.depth, num_latents=case.latents)
     model = VNTransformerClassifier(config).cuda()
     compiled = torch.compile(model)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, fused=True)
-    points = torch.randn(batch, num_points, 3, device="cuda")
+    points = torch.randn(batch, case.num_points, 3, device="cuda")
     labels = torch.randint(40, (batch,), device="cuda")
 
     def step() -> None:
@@ -58,20 +78,20 @@ def measure(num_points: int, batch: int, heads: int, *, steps: int = 10) -> tupl
 
 
 def table() -> str:
-    """Every size, with the kernels of `vnt.kernels` and without."""
+    """Every size, with the kernels of `vnt.kernels` and without; then latents beside attention among all points."""
     if not torch.cuda.is_available():
         return "Training step: needs a CUDA device"
     rows = []
-    for (num_points, batch, heads), on in itertools.product(SIZES, (False, True)):
+    for case, on in [*itertools.product(WITH_AND_WITHOUT, (False, True)), *((case, True) for case in LATENTS)]:
         with kernels(on):
-            seconds, attention, memory = measure(num_points, batch, heads)
+            seconds, attention, memory = measure(case)
         rows.append(
             [
-                f"{num_points} points, batch {batch}, {heads} heads",
+                str(case),
                 "on" if on else "off",
-                f"{1e6 * seconds / batch:.1f}",
-                f"{batch / seconds:,.0f}",
-                f"{1e6 * attention / batch:.1f}",
+                f"{1e6 * seconds / case.batch:.1f}",
+                f"{case.batch / seconds:,.0f}",
+                f"{1e6 * attention / case.batch:.1f}",
                 f"{seconds / attention:.2f}",
                 f"{memory:.1f}",
             ]

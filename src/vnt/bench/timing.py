@@ -1,6 +1,7 @@
 """Timing on noisy machines: contenders take turns in one process, medians are compared, ratios are what counts."""
 
 import platform
+import shutil
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -42,15 +43,26 @@ def peak_memory(run: Callable[[], object]) -> float:
     return most / 2**20
 
 
-def describe_machine() -> str:
+def describe_machine(device: torch.device | None = None) -> str:
     """Processor, threads and versions: what a number means nothing without."""
+    versions = f"torch {torch.__version__}, Python {platform.python_version()}"
+    if device is not None and device.type == "cuda":
+        return f"one {torch.cuda.get_device_name(device)}, {versions}"
     with open("/proc/cpuinfo") if platform.system() == "Linux" else open("/dev/null") as file:
         names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
     processor = names[0] if names else platform.processor() or platform.machine()
-    return (
-        f"{processor}, {torch.get_num_threads()} threads ({torch.backends.cpu.get_cpu_capability()}), "
-        f"torch {torch.__version__}, Python {platform.python_version()}"
-    )
+    return f"{processor}, {torch.get_num_threads()} threads ({torch.backends.cpu.get_cpu_capability()}), {versions}"
+
+
+def has_bfloat16() -> bool:
+    """Whether the CPU multiplies in bfloat16, rather than torch converting to and fro."""
+    known = torch.cpu.get_capabilities()
+    return any(known.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+
+
+def has_compiler() -> bool:
+    """Whether `torch.compile` finds what it needs to generate code for the CPU."""
+    return shutil.which("g++") is not None or shutil.which("clang++") is not None
 
 
 def markdown_table(header: list[str], rows: list[list[str]]) -> str:

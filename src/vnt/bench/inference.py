@@ -1,0 +1,133 @@
+"""The default classifier on the CPU: latency of one cloud, throughput of a batch, and what each way costs in exactness.
+
+Eager, compiled and ONNX Runtime, in float32 and, where the CPU multiplies in it, bfloat16 (autocast). All in one
+process on the same clouds, taking turns.
+"""
+
+import functools
+import importlib.util
+import logging
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from vnt.bench.timing import has_bfloat16, has_compiler, interleaved_medians, markdown_table
+from vnt.bench.toy import toy_clouds, train_classifier
+from vnt.geometry import random_rotation, rotate
+from vnt.models.classifier import VNTransformerClassifier
+from vnt.models.config import ClassifierConfig
+
+POINTS, BATCHES = 1024, (1, 32)
+REFERENCE = "eager, float32"
+STEPS = 50
+"""Of training, so that weights are not those of the start."""
+
+
+def make_model() -> nn.Module:
+    """The default classifier, off its starting point."""
+    model = VNTransformerClassifier(ClassifierConfig(num_classes=5))
+    train_classifier(model, STEPS)
+    return model.eval()
+
+
+def contenders(model: nn.Module) -> dict[str, Callable[[Tensor], Tensor]]:
+    """The ways to run it that this machine has."""
+    ways: dict[str, Callable[[Tensor], Tensor]] = {REFERENCE: _infer(model)}
+    if has_bfloat16():
+        ways["eager, bfloat16"] = _infer(model, half=True)
+    if has_compiler():
+        compiled = torch.compile(model, dynamic=False)
+        ways["compiled, float32"] = _infer(compiled)
+        if has_bfloat16():
+            ways["compiled, bfloat16"] = _infer(compiled, half=True)
+    if all(importlib.util.find_spec(name) is not None for name in ("onnx", "onnxscript", "onnxruntime")):
+        ways["ONNX Runtime, float32"] = onnx_session(model)
+    return ways
+
+
+def _infer(model: Callable[[Tensor], Tensor], half: bool = False) -> Callable[[Tensor], Tensor]:
+    def run(points: Tensor) -> Tensor:
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=half):
+            return model(points).float()
+
+    return run
+
+
+def onnx_session(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    """The model exported with any number of clouds and points, and run by ONNX Runtime on torch's number of threads."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        export_onnx(model, path)
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return lambda points: torch.from_numpy(session.run(None, {"points": points.numpy()})[0])
+
+
+def export_onnx(model: nn.Module, path: Path) -> None:
+    """Write (clouds, points, 3) -> logits, with both sizes free."""
+    shapes = ({0: Dim("clouds"), 1: Dim("points")},)
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it misses packages that it does not need
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            model,
+            (torch.randn(2, 64, 3),),
+            dynamo=True,
+            verbose=False,
+            dynamic_shapes=shapes,
+            input_names=["points"],
+            output_names=["logits"],
+        )
+    assert program is not None
+    program.save(path)
+
+
+def centred(logits: Tensor) -> Tensor:
+    """Logits less their mean, which no probability depends on."""
+    return logits - logits.mean(-1, keepdim=True)
+
+
+def largest_change(actual: Tensor, expected: Tensor) -> float:
+    """The largest difference of logits, relative to the largest logit."""
+    return float((centred(actual) - centred(expected)).abs().max() / centred(expected).abs().max())
+
+
+def table(rounds: int = 15) -> str:
+    """Speed relative to eager float32 for each size of batch, times, and both errors on the larger batch."""
+    torch.manual_seed(0)
+    ways = contenders(make_model())
+    clouds = {batch: toy_clouds(batch, POINTS)[0] for batch in BATCHES}
+    seconds = {
+        batch: interleaved_medians({name: functools.partial(run, points) for name, run in ways.items()}, rounds)
+        for batch, points in clouds.items()
+    }
+    many = clouds[BATCHES[-1]]
+    turned = rotate(many, random_rotation(len(many)))
+    expected = ways[REFERENCE](many)
+    rows = []
+    for name, run in ways.items():
+        found = run(many)
+        rows.append(
+            [
+                name,
+                *(f"{seconds[batch][REFERENCE] / seconds[batch][name]:.2f}x" for batch in BATCHES),
+                *(f"{1e3 * seconds[batch][name] / batch:.1f}" for batch in BATCHES),
+                f"{largest_change(found, expected):.0e}",
+                f"{largest_change(run(turned), found):.0e}",
+            ]
+        )
+    sizes = ["one cloud" if batch == 1 else f"{batch} clouds" for batch in BATCHES]
+    header = ["way", *sizes, *(f"ms per cloud, {size}" for size in sizes), "from eager", "under rotation"]
+    title = (
+        f"Default classifier, {POINTS} points, inference on {torch.get_num_threads()} threads: speed relative to eager "
+        f"float32, median of {rounds} rounds, and the largest relative change of logits"
+    )
+    return f"{title}\n\n{markdown_table(header, rows)}"
