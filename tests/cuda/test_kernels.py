@@ -7,13 +7,15 @@ import torch.nn.functional as F
 import vnt
 from helpers import centred_logits
 from vnt.bench.toy import toy_clouds
-from vnt.geometry import packing, random_rotation, rotate
+from vnt.geometry import pack_ragged, random_rotation, rotate
 from vnt.kernels import half_precision, kernels, usable
+from vnt.models import classifier
 from vnt.testing import equivariance_error
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
 
+@pytest.mark.filterwarnings("ignore:TensorFloat32")  # off on purpose
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_kernels_equal_their_twins_in_a_whole_model(dtype, compiled):
@@ -102,14 +104,14 @@ def test_packed_and_padded_batches_agree(monkeypatch):
     points, labels = (x.cuda() for x in toy_clouds(16, 300))
     mask = (torch.arange(300) < torch.randint(1, 300, (16, 1))).cuda()
 
-    def run(worthwhile, dtype):
-        monkeypatch.setattr(packing, "WORTHWHILE", worthwhile)
+    def run(packed, dtype):
+        monkeypatch.setattr(classifier, "pack_ragged", pack_ragged if packed else lambda mask: mask)
         return results(under_mask(model, mask), points, labels, True, dtype)
 
-    exact = run(0.0, None)
-    for f, e in zip(run(1.1, None), exact, strict=True):
+    exact = run(False, None)
+    for f, e in zip(run(True, None), exact, strict=True):
         assert difference(f, e) <= 1e-4
-    padded, packed = run(0.0, torch.bfloat16), run(1.1, torch.bfloat16)
+    padded, packed = run(False, torch.bfloat16), run(True, torch.bfloat16)
     for f, t, e in zip(packed, padded, exact, strict=True):
         assert difference(f, e) <= 1.5 * difference(t, e) + 1e-4
 

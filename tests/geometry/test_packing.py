@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vnt.geometry import Packing, pack_if_worthwhile
+from vnt.geometry import Packing, pack_ragged
 
 MASK = torch.tensor([[True, False, True, True], [False, False, False, False], [True, True, False, False]])
 
@@ -38,8 +38,7 @@ def test_any_number_of_leading_axes(shape):
     assert packing.unpack(packing.pack(x)).shape == x.shape
 
 
-def test_a_batch_with_little_padding_is_left_as_it_is():
-    nearly_full = torch.arange(100) < torch.tensor([[100], [95]])
-    assert pack_if_worthwhile(nearly_full) is nearly_full
-    assert pack_if_worthwhile(None) is None
-    assert isinstance(pack_if_worthwhile(torch.arange(100) < torch.tensor([[100], [30]])), Packing)
+def test_only_ragged_batches_are_packed():
+    assert pack_ragged(None) is None
+    assert pack_ragged(torch.ones(2, 5, dtype=torch.bool)) is None
+    assert isinstance(pack_ragged(MASK), Packing)

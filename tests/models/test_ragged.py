@@ -33,7 +33,7 @@ def batch(model):
 
 
 def padded(monkeypatch):
-    monkeypatch.setattr(classifier_module, "pack_if_worthwhile", lambda mask: mask)
+    monkeypatch.setattr(classifier_module, "pack_ragged", lambda mask: mask)
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from vnt.files import atomic_write
 
@@ -31,7 +32,7 @@ def scaling_picture(record: dict[str, Any], path: Path) -> None:
             ax.plot(points, values, "o-", color=color, label=name, markersize=4)
         ax.set(xscale="log", yscale="log", xlabel="points in a cloud", ylabel=label)
         ax.set_xticks(sizes, [f"{n:,}" for n in sizes], fontsize=8)
-        ax.minorticks_off()
+        ax.xaxis.set_minor_locator(NullLocator())
         ax.grid(alpha=0.3)
     axes[0].legend(frameon=False, fontsize=8)
     figure.suptitle(record["machine"], fontsize=9)

@@ -12,6 +12,7 @@ from vnt.bench.timing import markdown_table
 from vnt.kernels import kernels
 from vnt.models.classifier import VNTransformerClassifier
 from vnt.models.config import ClassifierConfig
+from vnt.training.compiled import compiled
 
 ATTENTION = ("flash", "fmha", "sdpa", "cudnn", "_attend")
 """Parts of the names of attention kernels."""
@@ -45,14 +46,14 @@ def measure(case: Case, *, steps: int = 10) -> tuple[float, float, float]:
     torch.manual_seed(0)
     config = ClassifierConfig(num_classes=40, num_heads=case.heads, depth=case.depth, num_latents=case.latents)
     model = VNTransformerClassifier(config).cuda()
-    compiled = torch.compile(model)
+    runner = compiled(model, torch.device("cuda"))
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, fused=True)
     points = torch.randn(batch, case.num_points, 3, device="cuda")
     labels = torch.randint(40, (batch,), device="cuda")
 
     def step() -> None:
         with torch.autocast("cuda", torch.bfloat16):
-            loss = F.cross_entropy(compiled(points).float(), labels)
+            loss = F.cross_entropy(runner(points).float(), labels)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

@@ -4,7 +4,7 @@ from vnt.geometry.actions import permute, rotate, translate
 from vnt.geometry.centering import Centering, center, geometric_median, rms_radius
 from vnt.geometry.masking import masked_max, masked_mean
 from vnt.geometry.neighbors import nearest_neighbors
-from vnt.geometry.packing import Packing, pack_if_worthwhile
+from vnt.geometry.packing import Packing, pack_ragged
 from vnt.geometry.rotations import random_orthogonal, random_rotation, rotation_about, rotation_in_plane
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "masked_max",
     "masked_mean",
     "nearest_neighbors",
-    "pack_if_worthwhile",
+    "pack_ragged",
     "permute",
     "random_orthogonal",
     "random_rotation",

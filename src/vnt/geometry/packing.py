@@ -7,9 +7,6 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
-WORTHWHILE = 0.9
-"""Share of tokens that exist above which a batch is left as it is: taking it apart costs a little too."""
-
 
 @dataclass(frozen=True)
 class Packing:
@@ -53,12 +50,12 @@ class Packing:
         return padded.index_copy(0, self.index, x).unflatten(0, self.shape)
 
 
-def pack_if_worthwhile(mask: Bool[Tensor, "*batch N"] | None) -> Packing | Bool[Tensor, "*batch N"] | None:
-    """A packing where much of the batch is padding, otherwise the mask itself.
+def pack_ragged(mask: Bool[Tensor, "*batch N"] | None) -> Packing | Bool[Tensor, "*batch N"] | None:
+    """How to pack a batch, or None where it has no padding.
 
-    The mask too in compiled and exported programs, whose shapes may not depend on values.
+    The mask itself in compiled and exported programs, whose shapes may not depend on values.
     """
     if mask is None or torch.compiler.is_compiling():
         return mask
     packing = Packing.of(mask)
-    return packing if len(packing.index) < WORTHWHILE * mask.numel() else mask
+    return packing if len(packing.index) < mask.numel() else None

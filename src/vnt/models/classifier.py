@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vnt.geometry import Packing, masked_max, masked_mean, pack_if_worthwhile
+from vnt.geometry import Packing, masked_max, masked_mean, pack_ragged
 from vnt.layers import VNInvariant
 from vnt.models.backbone import Features, LateAttributes, VNLift, VNTrunk, lift_cloud
 from vnt.models.config import ClassifierConfig
@@ -101,7 +101,7 @@ class VNTransformerClassifier(nn.Module):
         """The features of each token, and which of them exist; a ragged batch is packed."""
         tokens = input_tokens(self.config, points, attributes, mask, vectors, scale_vectors=False)
         lifted, scalars = lift_cloud(self.lift, self.trunk, tokens), tokens.scalars
-        where = mask if self.config.num_latents > 0 else pack_if_worthwhile(mask)
+        where = mask if self.config.num_latents > 0 else pack_ragged(mask)
         if isinstance(where, Packing) and isinstance(lifted, Tensor):
             lifted = where.pack(lifted)
             scalars = None if scalars is None else where.pack(scalars)

@@ -19,6 +19,7 @@ from vnt.models.kinds import build_model
 from vnt.models.saving import write_about, write_weights
 from vnt.training.average import Average
 from vnt.training.checkpoint import State, forget_after, load_state, pack, save_state, unpack
+from vnt.training.compiled import compiled
 from vnt.training.config import TrainConfig
 from vnt.training.distributed import Processes, processes
 from vnt.training.interruption import interruptible
@@ -120,7 +121,7 @@ def train(
             run.rewind(step)
         group.wait()
 
-        runner = group.wrap(torch.compile(model) if config.compile else model)  # type: ignore[bad-argument-type]
+        runner = group.wrap(compiled(model, group.device, alone=group.count == 1) if config.compile else model)
         objective = TaskLoss(config.label_smoothing) if loss is None else loss
         clock = _Clock(config.checkpoint_seconds)
         started = time.monotonic()
