@@ -64,6 +64,7 @@ def onnx_session(model: nn.Module) -> Callable[[Tensor], Tensor]:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
+    options.add_session_config_entry("session.force_spinning_stop", "1")  # or its threads slow down whoever is next
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         export_onnx(model, path)

@@ -28,7 +28,9 @@ STEPS_PER_EPOCH, EPOCHS = 20, 10
 def table(device: torch.device, rounds: int = 5) -> str:
     """The loop beside bare steps of the same model on batches of the same size, taking turns; the median ratio."""
     name = "modelnet40" if device.type == "cuda" else "shapes"
-    config = replace(recipe(name), device=str(device), scale=1.5, rotation="SO3", evaluate_every=EPOCHS // 2, epochs=EPOCHS)
+    config = replace(
+        recipe(name), device=str(device), scale=1.5, rotation="SO3", evaluate_every=EPOCHS // 2, epochs=EPOCHS
+    )
     if device.type == "cuda":
         config = replace(config, batch_size=256)
     points, labels = toy_clouds(config.batch_size * STEPS_PER_EPOCH, max(256, config.num_points))

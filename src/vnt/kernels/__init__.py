@@ -34,12 +34,15 @@ def kernels(on: bool) -> Iterator[None]:
         _on = before
 
 
+def is_exporting() -> bool:
+    """Whether `torch.export` traces, and not `torch.compile`: torch's own answer is yes for both in some versions."""
+    return torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
+
+
 def usable(x: Tensor) -> bool:
     """Whether kernels may take this tensor; `torch.export`, which traces without dynamo, keeps to the twins."""
-    exporting = torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
-    return (
-        _on and _here and x.is_cuda and x.dtype in (torch.float32, *HALVES) and x.numel() > 0 and not exporting
-    )  # fmt: skip
+    known = x.dtype in (torch.float32, *HALVES)
+    return _on and _here and x.is_cuda and known and x.numel() > 0 and not is_exporting()
 
 
 def half_precision(V: Tensor) -> torch.dtype | None:

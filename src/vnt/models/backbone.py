@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from vnt import functional
 from vnt.geometry import Packing
+from vnt.kernels import is_exporting
 from vnt.layers import VNMLP, VNCrossProduct, VNEdgeConv, VNEncoder, VNGate, VNLatentEncoder, VNLinear
 from vnt.layers.chunks import Chunks, mixes_points
 from vnt.layers.encoder import BlockOptions
@@ -138,7 +139,7 @@ def lift_cloud(
     exported program, whose one graph serves clouds of any size: those hold all tokens at once.
     """
     size, axis = lift.chunk_size, tokens.positions.ndim - 2
-    if size == 0 or not isinstance(trunk.encoder, VNLatentEncoder) or torch.compiler.is_exporting():
+    if size == 0 or not isinstance(trunk.encoder, VNLatentEncoder) or is_exporting():
         return lift(tokens, scalars)
     norm = trunk.encoder.input_norm
     if tokens.positions.shape[axis] <= size or mixes_points(lift) or (norm is not None and mixes_points(norm)):
