@@ -50,6 +50,7 @@ def table(device: torch.device, points: tuple[int, ...] | None = None, rounds: i
     header = ["points", "time per point, forward", "both", "forward, ms", "both, ms", "forward, GiB", "both, GiB"]
     title = (
         f"One cloud through a classifier of {config.num_latents} latents, C = 64, H = 8, depth 2, at most "
-        f"{config.chunk_size:,} points at once. Time per point is relative to the first row; memory beyond the weights and the points."
+        f"{config.chunk_size:,} points at once. Time per point is relative to the first row; memory is beyond weights "
+        f"and points."
     )
     return f"{title}\n\n{markdown_table(header, rows)}"
