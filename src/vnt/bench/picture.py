@@ -1,4 +1,4 @@
-"""The scaling record as a picture: time and memory per point against the size of the cloud."""
+"""Records as pictures: encoders against the size of the cloud, models against what they cost."""
 
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,34 @@ def scaling_picture(record: dict[str, Any], path: Path) -> None:
         ax.grid(alpha=0.3)
     axes[0].legend(frameon=False, fontsize=8)
     figure.suptitle(record["machine"], fontsize=9)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=130)
+
+
+def pareto_picture(record: dict[str, Any], path: Path) -> None:
+    """Score under any rotation against parameters and time, with the line of those that no other beats in both."""
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    is_accuracy = record["score"] == "accuracy"
+    sign = 1 if is_accuracy else -1
+    panels = (("parameters", "parameters"), ("microseconds", "time of inference for each item, relative"))
+    for ax, (key, label) in zip(figure.subplots(1, 2), panels, strict=True):
+        unit = 1 if key == "parameters" else min(row[key] for row in record["rows"])
+        rows = [(max(row[key] / unit, 1), row["scores"]["SO3"], row) for row in record["rows"]]
+        for x, y, row in rows:
+            color = COLORS[0] if row["verdict"] in ("exact", "rounding", "ε-bias") else COLORS[2]
+            ax.plot(x, y, "o", color=color)
+            ax.annotate(row["recipe"], (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7)
+        front = [
+            (x, y)
+            for x, y, _ in sorted(rows, key=lambda row: row[0])
+            if not any(a <= x and sign * b >= sign * y and (a, b) != (x, y) for a, b, _ in rows)
+        ]
+        ax.step(*zip(*front, strict=True), where="post", color=COLORS[4], linewidth=1, zorder=0)
+        ax.set(xscale="log", xlabel=label, ylabel="accuracy, test SO(3)" if is_accuracy else "ADE in m, test SO(3)")
+        ax.grid(alpha=0.3)
+        ax.margins(x=0.2)
+    figure.suptitle("blue keeps its answer when the input turns, red does not", fontsize=9)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as temporary:
         figure.savefig(temporary, format="png", dpi=130)

@@ -17,6 +17,7 @@ COMMANDS = {
     "train": "train a model by a recipe, with overrides; resume a run",
     "evaluate": "accuracy or forecasting errors of a run, turned and not turned",
     "predict": "classes of clouds, futures of tracks, for your own files",
+    "compare": "models side by side, trained on a budget: turned, counted, timed, audited",
     "audit": "how equivariant a trained model is: measured, bounded, explained",
     "bench": "how fast it is on this machine, beside others",
     "runs": "list runs, compare two of them",

@@ -226,7 +226,7 @@ def _usual_groups(subject: Subject) -> list[Group]:
     groups: list[Group] = []
     if config is None or not type(subject.function).__module__.startswith("vnt."):
         return groups
-    if config.center != "none":
+    if getattr(config, "center", "mean") != "none":
         groups.append("translations")
     if any(how.token_axis is not None for _, how in subject.given):
         groups.append("permutations")

@@ -9,10 +9,9 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Generator, Tensor, nn
 
+from vnt.configuration import Config
 from vnt.geometry.symmetry import Action, Argument, Group, Kind, describe, draw_action, point, scalar, vector
-from vnt.models.classifier import VNTransformerClassifier
-from vnt.models.forecaster import VNTransformerForecaster, last_observed
-from vnt.models.rivals.transformer import TransformerClassifier, TransformerForecaster
+from vnt.models.forecaster import last_observed
 
 Precision = Literal["float64", "float32", "bfloat16"]
 
@@ -188,9 +187,12 @@ def _whole(result: Any, *arguments: Tensor | None) -> Any:
 def _known(function: Callable[..., Any]) -> Subject | None:
     """How the models of this library transform: points, attributes, mask, vectors -> logits or positions."""
     inputs = (point(-2), scalar(-2), scalar(-1), vector(-3))
-    if isinstance(function, VNTransformerClassifier | TransformerClassifier):
+    config = getattr(function, "config", None)
+    if not isinstance(config, Config):
+        return None
+    if hasattr(config, "num_classes"):
         return Subject(function, (), inputs, scalar(), centred_logits)
-    if isinstance(function, VNTransformerForecaster | TransformerForecaster):
+    if hasattr(config, "num_future"):
         # The order of the steps is time, so a permutation of them means nothing here.
         timed = tuple(replace(how, token_axis=None) for how in inputs)
         return Subject(function, (), timed, vector(None), displacements)

@@ -6,18 +6,30 @@ from typing import TYPE_CHECKING, Any
 
 from vnt.models.config import ClassifierConfig, ForecasterConfig
 from vnt.models.rivals.config import TransformerClassifierConfig, TransformerForecasterConfig
+from vnt.models.rivals.forecasting_config import ConstantVelocityConfig, GRUForecasterConfig, LinearForecasterConfig
 from vnt.spelling import suggest
 
 if TYPE_CHECKING:
     from torch import nn
 
-ModelConfig = ClassifierConfig | ForecasterConfig | TransformerClassifierConfig | TransformerForecasterConfig
+ModelConfig = (
+    ClassifierConfig
+    | ForecasterConfig
+    | TransformerClassifierConfig
+    | TransformerForecasterConfig
+    | ConstantVelocityConfig
+    | LinearForecasterConfig
+    | GRUForecasterConfig
+)
 
 KINDS: dict[str, tuple[type[ModelConfig], str]] = {
     "vn_classifier": (ClassifierConfig, "vnt.models.classifier:VNTransformerClassifier"),
     "vn_forecaster": (ForecasterConfig, "vnt.models.forecaster:VNTransformerForecaster"),
     "transformer_classifier": (TransformerClassifierConfig, "vnt.models.rivals.transformer:TransformerClassifier"),
     "transformer_forecaster": (TransformerForecasterConfig, "vnt.models.rivals.transformer:TransformerForecaster"),
+    "constant_velocity": (ConstantVelocityConfig, "vnt.models.rivals.forecasting:ConstantVelocity"),
+    "linear_forecaster": (LinearForecasterConfig, "vnt.models.rivals.forecasting:LinearForecaster"),
+    "gru_forecaster": (GRUForecasterConfig, "vnt.models.rivals.forecasting:GRUForecaster"),
 }
 
 

@@ -30,9 +30,11 @@ class TrainConfig(Config):
         drop_points: largest share of points that is left out.
         epochs: how often the training split is seen.
         batch_size: clouds or tracks in a step, over all processes together.
-        learning_rate: of AdamW, at its highest.
-        weight_decay: of AdamW; gains and biases are not decayed.
-        schedule: of the learning rate after the warm-up: "cosine" or "linear" to zero, or "constant".
+        optimizer: "adamw", or "sgd" with Nesterov's momentum of 0.9.
+        learning_rate: at its highest.
+        final_learning_rate: at the end of the schedule.
+        weight_decay: of matrices; gains and biases are not decayed.
+        schedule: of the learning rate after the warm-up: "cosine" or "linear" to the final one, or "constant".
         warmup: share of all steps in which the learning rate rises from zero.
         label_smoothing: of the cross-entropy.
         clip_norm: gradients longer than this are shortened to it; 0 leaves them.
@@ -57,7 +59,9 @@ class TrainConfig(Config):
     drop_points: float = 0.0
     epochs: int = 100
     batch_size: int = 32
+    optimizer: Literal["adamw", "sgd"] = "adamw"
     learning_rate: float = 1e-3
+    final_learning_rate: float = 0.0
     weight_decay: float = 0.05
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
     warmup: float = 0.05
@@ -76,6 +80,7 @@ class TrainConfig(Config):
         super().__post_init__()
         self._require_at_least(1, "epochs", "batch_size", "evaluate_every", "scale")
         self._require_at_least(0, "num_points", "shift", "jitter", "drop_points", "learning_rate", "weight_decay")
+        self._require_at_least(0, "final_learning_rate")
         self._require_at_least(0, "warmup", "label_smoothing", "clip_norm", "ema", "checkpoint_seconds", "seed")
         for name in ("warmup", "label_smoothing", "ema", "drop_points"):
             if getattr(self, name) >= 1:

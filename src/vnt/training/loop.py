@@ -12,19 +12,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vnt.data.batches import Batch, Batches, CloudBatch, MotionBatch, item_seed
+from vnt.data.batches import Batch, Batches, item_seed
 from vnt.evaluation.evaluate import evaluate_batches, forward
-from vnt.geometry import center, rms_radius
 from vnt.models.kinds import build_model
-from vnt.models.saving import write_about, write_weights
+from vnt.models.rivals.forecasting import Solved
+from vnt.models.saving import write_weights
 from vnt.training.average import Average
 from vnt.training.checkpoint import State, forget_after, load_state, pack, save_state, unpack
 from vnt.training.compiled import compiled
 from vnt.training.config import TrainConfig
 from vnt.training.distributed import Processes, processes
 from vnt.training.interruption import interruptible
+from vnt.training.opening import open_run
 from vnt.training.optimizer import learning_rate, make_optimizer
-from vnt.training.run_folder import RunFolder, machine_facts
+from vnt.training.run_folder import RunFolder
+from vnt.training.solving import solve
 from vnt.training.task import Data, TaskLoss, augmentations, fit_model, load_data
 
 WATCH_SECONDS = 0.2
@@ -98,6 +100,11 @@ def train(
             config = replace(config, model=fit_model(config.model, data))
             model = build_model(config.model)
         model = model.to(group.device)
+        if isinstance(model, Solved):
+            if group.is_first:
+                open_run(run, config, data, 1, own, resume=resume)
+            solve(run, config, data, model, is_first=group.is_first)
+            return Trained(run.path, model, run.metrics(), finished=True)
         average = Average(model, config.ema)
         optimizer = make_optimizer(model, config)
         batches = Batches(
@@ -109,7 +116,7 @@ def train(
         )
         num_steps = config.epochs * len(batches)
         if group.is_first:
-            _open(run, config, data, num_steps, own, resume=resume)
+            open_run(run, config, data, num_steps, own, resume=resume)
 
         step, loss_sum = 0, torch.zeros((), dtype=torch.float64, device=group.device)
         if resume and (state := load_state(run.checkpoints, step=from_step)) is not None:
@@ -198,43 +205,6 @@ def _step(
         nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
     optimizer.step()
     return group.mean(value.detach())
-
-
-def _open(
-    run: RunFolder, config: TrainConfig, data: Data, num_steps: int, own: dict[str, Any], *, resume: bool
-) -> None:
-    """Begin the folder, or see that the run in it is the one to go on with."""
-    if run.exists and not resume:
-        raise ValueError(f"{run.path}: there is a run already; --resume goes on with it, --out names another folder")
-    if resume:
-        if not run.exists:
-            raise ValueError(f"{run.path}: there is no run to resume")
-        if run.config() != config:
-            raise ValueError(f"{run.path}: this run was begun with another config, see config.json there")
-        if run.about().get("steps") != num_steps or run.about().get("items") != len(data.train):
-            raise ValueError(f"{run.path}: the data are not those that this run was begun with")
-        return
-    run.path.mkdir(parents=True, exist_ok=True)
-    training = {key: value for key, value in config.to_dict().items() if key != "model"}
-    about = {
-        "class_names": data.class_names,
-        "attribute_names": data.attribute_names,
-        "up": data.up,
-        "dt": data.dt,
-        "past": data.train.past.shape[1] if isinstance(data.train, MotionBatch) else None,
-        "radius": _sizes(data.train) if isinstance(data.train, CloudBatch) else None,
-        "training": training,
-        **own,
-    }
-    write_about(run.path, config.model, about)
-    facts = {"started": time.strftime("%Y-%m-%d %H:%M:%S"), "steps": num_steps, "items": len(data.train)}
-    run.note(machine_facts() | facts | {"finished": False})
-
-
-def _sizes(clouds: CloudBatch) -> list[float]:
-    """The smallest and the largest RMS radius: what lies far outside is in other units."""
-    radius = rms_radius(center(clouds.points, clouds.mask)[0], clouds.mask)
-    return [float(radius.min()), float(radius.max())]
 
 
 def _save(

@@ -1,4 +1,4 @@
-"""AdamW with the usual groups, and the learning rate as a function of the step."""
+"""AdamW or SGD with the usual groups, and the learning rate as a function of the step."""
 
 import math
 
@@ -7,18 +7,23 @@ from torch import nn
 
 from vnt.training.config import TrainConfig
 
+MOMENTUM = 0.9
 
-def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
-    """AdamW; matrices decay, gains and biases do not."""
+
+def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    """The config's optimizer; matrices decay, gains and biases do not."""
     decayed = [p for p in model.parameters() if p.requires_grad and p.ndim > 1]
     rest = [p for p in model.parameters() if p.requires_grad and p.ndim <= 1]
     groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": rest, "weight_decay": 0.0}]
     fused = any(p.is_cuda for p in decayed)
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=config.learning_rate, fused=fused)
+    groups = [group for group in groups if group["params"]]
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=config.learning_rate, momentum=MOMENTUM, nesterov=True, fused=fused)
+    return torch.optim.AdamW(groups, lr=config.learning_rate, fused=fused)
 
 
 def learning_rate(config: TrainConfig, step: int, num_steps: int) -> float:
-    """Rises linearly over the warm-up, then falls as the schedule says, to zero at the end.
+    """Rises linearly over the warm-up, then falls as the schedule says, to the final one at the end.
 
     >>> config = TrainConfig(learning_rate=1.0, warmup=0.1, schedule="linear")
     >>> [round(learning_rate(config, step, 100), 3) for step in (0, 4, 9, 10, 55, 99)]
@@ -29,4 +34,5 @@ def learning_rate(config: TrainConfig, step: int, num_steps: int) -> float:
         return config.learning_rate * (step + 1) / rising
     done = (step - rising) / max(num_steps - rising, 1)
     falling = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}
-    return config.learning_rate * falling[config.schedule]
+    lowest = config.final_learning_rate if config.schedule != "constant" else 0.0
+    return lowest + (config.learning_rate - lowest) * falling[config.schedule]

@@ -8,6 +8,7 @@ from vnt.models.recipes import paper_classifier, paper_forecaster
 from vnt.models.rivals.config import TransformerClassifierConfig, TransformerForecasterConfig
 from vnt.spelling import suggest
 from vnt.training.config import TrainConfig
+from vnt.training.rival_recipes import FORECASTERS, rivals_of
 
 
 def shapes() -> TrainConfig:
@@ -110,6 +111,7 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
         womd_paper,
     )
 }
+RECIPES |= rivals_of(motion, FORECASTERS) | rivals_of(womd, FORECASTERS)
 
 
 def recipe(name: str) -> TrainConfig:

@@ -64,6 +64,8 @@ def fit_model(config: ModelConfig, data: Data) -> ModelConfig:
             if not hasattr(config, "num_future"):
                 raise ValueError(f"tracks are forecast, but a {type(config).__name__} is for clouds")
             values["num_future"] = data.train.future.shape[1]
+            if hasattr(config, "num_past"):
+                values["num_past"] = data.train.past.shape[1]
     attributes = data.train.tensors().get("attributes")
     given = 0 if attributes is None else attributes.shape[-1]
     if given != config.num_attributes:

@@ -1,0 +1,44 @@
+"""`vnt compare`: trained on a budget, turned, counted, timed, audited, drawn."""
+
+import json
+
+import pytest
+
+from vnt.bench import rivals
+from vnt.cli.main import main
+
+LARGE = {"batch_size": 1024}
+"""Batches, so that an epoch is soon over."""
+
+
+def test_models_of_one_task_are_compared(tmp_path):
+    found = rivals.compare(["motion", "motion_gru"], tmp_path, minutes=0.001, device="cpu", changes=LARGE)
+    ours, plain = found
+    assert (ours.verdict, plain.verdict) == ("exact", "broken")
+    assert ours.scores["I"] == pytest.approx(ours.scores["SO3"], rel=1e-3)
+    assert ours.parameters > 1000
+    assert all(s.epochs >= 1 and s.microseconds > 0 for s in found)
+    again = rivals.compare(["motion"], tmp_path, minutes=0.001, device="cpu", changes=LARGE)
+    assert again[0].minutes == ours.minutes  # not trained again
+
+
+def test_from_the_command_line(tmp_path, capsys):
+    words = ["motion_constant_velocity", "motion_linear", "--minutes", "0.01", "-o", str(tmp_path), "--device", "cpu"]
+    assert main(["compare", *words]) == 0
+    table = capsys.readouterr().out
+    assert table.index("motion_linear") < table.index("motion_constant_velocity")  # the better one first
+    rows = json.loads((tmp_path / "compare.json").read_text())["rows"]
+    assert [row["verdict"] for row in rows] == ["exact", "exact"]
+    assert (tmp_path / "compare.md").read_text() in table
+    assert (tmp_path / "pareto.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(["shapes", "motion"], "not one task"), (["shapez"], "no recipe 'shapez'")],
+)
+def test_wrong_requests_get_one_line(words, message, tmp_path, capsys):
+    assert main(["compare", *words, "-o", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

@@ -1,0 +1,113 @@
+"""Constant velocity, the best linear map and the GRU."""
+
+import pytest
+import torch
+
+import vnt
+from vnt.bench.toy import toy_tracks
+from vnt.geometry import random_rotation, rotate
+from vnt.models.kinds import build_model, model_from_dict, model_to_dict
+from vnt.models.rivals.forecasting import ConstantVelocity, GRUForecaster, LinearForecaster, filled
+from vnt.models.rivals.forecasting_config import ConstantVelocityConfig, GRUForecasterConfig, LinearForecasterConfig
+
+CONFIGS = [
+    ConstantVelocityConfig(num_future=20),
+    LinearForecasterConfig(num_future=20),
+    GRUForecasterConfig(num_future=20),
+]
+TRACKS = toy_tracks(64, 31, dtype=torch.float64)
+PAST, FUTURE = TRACKS[:, :11], TRACKS[:, 11:]
+
+
+def fitted():
+    model = LinearForecaster(CONFIGS[1]).double()
+    model.fit(PAST, FUTURE, None)
+    return model
+
+
+def test_constant_velocity_is_exact_on_a_straight_line():
+    line = torch.arange(31.0, dtype=torch.float64)[None, :, None] * torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+    assert torch.allclose(ConstantVelocity(CONFIGS[0])(line[:, :11]), line[:, 11:])
+
+
+def test_the_linear_map_is_the_best_there_is():
+    """No small change of the weights lowers the squared error."""
+    model = fitted()
+    best = (model(PAST) - FUTURE).square().mean()
+    for _ in range(20):
+        weight = model.weight.clone()
+        model.weight += 1e-3 * torch.randn_like(weight)
+        assert (model(PAST) - FUTURE).square().mean() > best
+        model.weight.copy_(weight)
+    assert best < 0.5 * (ConstantVelocity(CONFIGS[0])(PAST) - FUTURE).square().mean()
+
+
+def test_the_linear_map_finds_weights_that_made_the_data():
+    true = LinearForecaster(LinearForecasterConfig(num_future=4, num_past=6, ridge=0.0)).double()
+    true.weight.normal_()
+    past = torch.randn(50, 6, 3, dtype=torch.float64).cumsum(1)
+    found = LinearForecaster(true.config).double()
+    found.fit(past, true(past), None)
+    assert torch.allclose(found.weight, true.weight, atol=1e-9)
+
+
+@pytest.mark.parametrize("make", [lambda: ConstantVelocity(CONFIGS[0]), fitted])
+def test_two_of_them_turn_and_move_with_their_input(make):
+    model, R, t = make(), random_rotation(64, dtype=torch.float64), torch.randn(64, 1, 3, dtype=torch.float64)
+    assert torch.allclose(model(rotate(PAST, R) + t), rotate(model(PAST), R) + t, atol=1e-9)
+    assert (
+        vnt.audit(model.eval(), PAST[:4], precisions=("float64",), num_certified=0).verdicts["float64"].word == "exact"
+    )
+
+
+def test_the_gru_moves_but_does_not_turn_with_its_input():
+    torch.manual_seed(0)
+    model, R = GRUForecaster(CONFIGS[2]).double(), random_rotation(64, dtype=torch.float64)
+    assert torch.allclose(model(PAST + 7), model(PAST) + 7, atol=1e-9)
+    assert float((model(rotate(PAST, R)) - rotate(model(PAST), R)).detach().abs().max()) > 0.1
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
+def test_what_was_not_observed_does_not_matter(config):
+    torch.manual_seed(0)
+    model = build_model(config).double()
+    if isinstance(model, LinearForecaster):
+        model.fit(PAST, FUTURE, None)
+    mask = torch.rand(64, 11) < 0.6
+    mask[:, 5] = True
+    noise = torch.where(mask[..., None], PAST, float("nan"))
+    assert torch.equal(model(PAST, None, mask), model(noise, None, mask))
+    assert torch.isfinite(model(noise, None, mask)).all()
+
+
+def test_missing_steps_are_filled_with_the_last_known_place():
+    x = torch.arange(5.0)[None, :, None].expand(1, 5, 3)
+    mask = torch.tensor([[False, True, False, False, True]])
+    assert filled(x, mask)[0, :, 0].tolist() == [1, 1, 1, 1, 4]
+    assert filled(x, None) is x
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
+def test_wrong_input_is_told_so(config):
+    model = build_model(config)
+    for arguments, message in (
+        ((torch.randn(2, 11, 3), torch.randn(2, 11, 1)), "positions alone, and got attributes"),
+        ((torch.randn(2, 11, 3), None, None, torch.randn(2, 11, 1, 3)), "positions alone, and got vectors"),
+        ((torch.randn(2, 11, 2),), "past must be"),
+        ((torch.full((2, 11, 3), float("inf")),), "must be finite"),
+        ((torch.randn(2, 11, 3), None, torch.zeros(2, 11, dtype=torch.bool)), "leaves no point"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model(*arguments)
+    with pytest.raises(ValueError, match="takes positions alone, got num_attributes=1"):
+        type(config)(num_attributes=1)
+
+
+def test_a_past_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="pasts of 11 steps"):
+        fitted()(PAST[:, :5])
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
+def test_configs_survive_json(config):
+    assert model_from_dict(model_to_dict(config)) == config
