@@ -13,7 +13,7 @@ from vnt.functional.edge import edge_convolution, edge_features, neighbor_mean
 from vnt.functional.fused import framed_invariant, residual_attention, residual_mlp
 from vnt.functional.invariant import invariant
 from vnt.functional.linear import channels_innermost, linear, linear_with_bias, unit_rows
-from vnt.functional.normalization import batch_norm, batch_statistics, layer_norm, rms_norm
+from vnt.functional.normalization import batch_norm, batch_statistics, layer_norm, moments, rms_norm
 from vnt.functional.pooling import max_pool, mean_pool, mean_project, project_mean
 from vnt.functional.streaming import (
     ChunkAttention,
@@ -48,6 +48,7 @@ __all__ = [
     "mean_project",
     "merge_attention",
     "merge_sums",
+    "moments",
     "multihead_attention",
     "neighbor_mean",
     "pick_heads",

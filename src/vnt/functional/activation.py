@@ -35,8 +35,9 @@ def rectify(
     """q where ⟨q, k⟩ ≥ 0, and its projection onto the plane normal to k otherwise.
 
     q^(c) − (1 − negative_slope) · min(⟨q, k⟩, 0) / (|k|² + eps) · k^(c); slope 0 and eps 0 are the paper's formula.
+    Written for transposed tokens, as they lie in memory: a compiler would lay the result out in the order it reads.
     """
     dtype = q.dtype
-    q, k = at_least_float32(q), at_least_float32(k)
-    along = (q * k).sum(-1, keepdim=True).clamp(max=0) / (k.square().sum(-1, keepdim=True) + eps)
-    return torch.addcmul(q, along, k, value=negative_slope - 1).to(dtype)
+    q, k = at_least_float32(q).mT, at_least_float32(k).mT
+    along = (q * k).sum(-2, keepdim=True).clamp(max=0) / (k.square().sum(-2, keepdim=True) + eps)
+    return torch.addcmul(q, along, k, value=negative_slope - 1).to(dtype).mT

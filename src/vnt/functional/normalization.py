@@ -42,15 +42,25 @@ def batch_statistics(
 
     ``total`` sums a tensor over all processes, where a batch is spread over several.
     """
-    length = lengths(V, eps).reshape(-1, V.shape[-2])
+    return moments(lengths(V, eps), mask, total=total)
+
+
+def moments(
+    x: Float[Tensor, "*tokens C"],
+    mask: Bool[Tensor, "*tokens"] | None = None,
+    *,
+    total: Callable[[Tensor], Tensor] | None = None,
+) -> tuple[Float[Tensor, "C"], Float[Tensor, "C"], Tensor]:
+    """Mean and (biased) variance of each channel over all tokens that exist, and how many those are."""
+    x = x.reshape(-1, x.shape[-1])
     kept = None if mask is None else mask.flatten()
-    count = torch.tensor(length.shape[0], device=V.device) if kept is None else kept.sum()
+    count = torch.tensor(x.shape[0], device=x.device) if kept is None else kept.sum()
     if total is None:
-        mean = masked_mean(length, kept, 0)
-        return mean, masked_mean((length - mean).square(), kept, 0), count
+        mean = masked_mean(x, kept, 0)
+        return mean, masked_mean((x - mean).square(), kept, 0), count
     count = total(count)
-    mean = total(blank(length, kept).sum(0)) / count.clamp(min=1)
-    return mean, total(blank((length - mean).square(), kept).sum(0)) / count.clamp(min=1), count
+    mean = total(blank(x, kept).sum(0)) / count.clamp(min=1)
+    return mean, total(blank((x - mean).square(), kept).sum(0)) / count.clamp(min=1), count
 
 
 def batch_norm(
@@ -77,5 +87,6 @@ def rms_norm(
     """
     if half_precision(V) is not None:
         return torch.ops.vnt.rms_norm(V.mT, gain, eps).mT
-    mean_square = at_least_float32(V).square().sum((-2, -1), keepdim=True) / V.shape[-2]
-    return (V * (torch.rsqrt(mean_square + eps) * gain[:, None])).to(V.dtype)
+    V = V.mT  # as it lies in memory: a compiler would lay the result out in the order it reads
+    mean_square = at_least_float32(V).square().sum((-2, -1), keepdim=True) / V.shape[-1]
+    return (V * (torch.rsqrt(mean_square + eps) * gain)).to(V.dtype).mT
