@@ -7,6 +7,7 @@ import torch
 
 from vnt.bench import ceilings, comparisons, encoder, large, loop, ragged, scaling, step
 from vnt.cli.main import main
+from vnt.training.compiled import compiled
 
 CPU = torch.device("cpu")
 
@@ -80,8 +81,9 @@ def test_the_loop_is_compared_with_bare_steps(monkeypatch):
 
 
 def test_the_training_step_says_that_it_needs_a_gpu():
-    if not torch.cuda.is_available():
-        assert "needs a CUDA device" in step.table()
+    said = []
+    comparisons.carry_out(["step"], comparisons.Settings(CPU, 1), None, said.append)
+    assert "needs a CUDA device" in said[-1]
     assert str(step.LATENTS[1]) == "1024 points, batch 512, 4 heads, depth 4, 32 latents"
 
 
@@ -104,8 +106,28 @@ def test_wrong_requests_are_refused(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_a_missing_record_gets_one_line(capsys):
-    assert main(["bench", "--draw", "nowhere.json"]) == 2
+@pytest.mark.parametrize("content", [None, "{}", "[1]"])
+def test_what_is_no_record_gets_one_line(content, tmp_path, capsys):
+    path = tmp_path / "record.json"
+    if content is not None:
+        path.write_text(content)
+    assert main(["bench", "--draw", str(path)]) == 2
     error = capsys.readouterr().err
-    assert "nowhere.json" in error
+    assert "record.json" in error
     assert error.count("\n") == 1
+
+
+def test_what_runs_on_the_cpu_is_not_labelled_with_a_gpu(monkeypatch):
+    monkeypatch.setattr(comparisons.exactness, "table", lambda: "a table")
+    monkeypatch.setattr(comparisons, "describe_machine", lambda device: f"on {device.type}")
+    said = []
+    comparisons.carry_out(["exactness"], comparisons.Settings(torch.device("cuda"), 1), None, said.append)
+    assert "on cpu" in said[0]
+
+
+def test_training_runs_as_graphs_on_one_gpu_only(monkeypatch):
+    modes = []
+    monkeypatch.setattr(torch, "compile", lambda model, mode: modes.append(mode))
+    for device, graphs in (("cuda", True), ("cuda", False), ("cpu", True)):
+        compiled(torch.nn.Linear(1, 1), torch.device(device), graphs=graphs)
+    assert modes == ["reduce-overhead", "default", "default"]

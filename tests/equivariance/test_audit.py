@@ -382,3 +382,16 @@ def test_tokens_first_descriptions():
     )
     assert words(report)[0] == "exact"
     assert [check.name for check in report.checks] == ["permutations", "O(3)", "item alone"]
+
+
+@pytest.mark.parametrize("lengths", [(12, 7), (12, 8)])
+def test_ragged_batches_are_audited_item_by_item(lengths):
+    """Packed tokens would count as items: lengths that sum to an even number used to pair the wrong ones."""
+    torch.manual_seed(0)
+    config = vnt.ClassifierConfig(num_classes=5, channels=8, num_heads=2, depth=2, bias_epsilon=1e-3)
+    model = vnt.VNTransformerClassifier(config).eval()
+    mask = torch.arange(12) < torch.tensor(lengths)[:, None]
+    report = vnt.audit(model, torch.randn(2, 12, 3), None, mask, num_certified=0)
+    assert report.verdicts["float64"].word == "ε-bias"
+    assert report.unexplained is not None
+    assert report.unexplained < 1e-12

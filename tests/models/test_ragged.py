@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import vnt
 import vnt.models.classifier as classifier_module
-from vnt.geometry import Packing
+from vnt.geometry import Packing, pack_ragged, padded
 
 LENGTHS = torch.tensor([60, 11, 3, 1, 25])
 MASK = torch.arange(60) < LENGTHS[:, None]
@@ -32,7 +32,7 @@ def batch(model):
     return points, attributes, MASK
 
 
-def padded(monkeypatch):
+def padded_batch(monkeypatch):
     monkeypatch.setattr(classifier_module, "pack_ragged", lambda mask: mask)
 
 
@@ -45,7 +45,7 @@ def test_packed_equals_padded(name, training, monkeypatch):
     results = []
     for pad in (False, True):
         if pad:
-            padded(monkeypatch)
+            padded_batch(monkeypatch)
         model.load_state_dict(start)  # running statistics included
         model.zero_grad()
         inputs[0].grad = None
@@ -62,7 +62,7 @@ def test_features_come_back_in_their_places(monkeypatch):
     model = make("default").eval()
     inputs = batch(model)
     packed = model.features(*inputs)
-    padded(monkeypatch)
+    padded_batch(monkeypatch)
     expected = model.features(*inputs)
     for a, b in zip(packed, expected, strict=True):
         assert a.shape == b.shape
@@ -80,7 +80,7 @@ def test_packed_batches_do_not_work_on_padding(monkeypatch):
         return counter.get_total_flops()
 
     packed = flops()
-    padded(monkeypatch)
+    padded_batch(monkeypatch)
     assert packed < 0.5 * flops()
 
 
@@ -97,3 +97,28 @@ def test_a_packing_may_be_given_to_an_encoder():
     V, packing = torch.randn(5, 60, 8, 3, dtype=torch.float64), Packing.of(MASK)
     packed = encoder(packing.pack(V), packing)
     assert torch.allclose(packed, encoder(V, MASK)[MASK], atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_masks_still_work_under_vmap():
+    model = make("default").eval()
+    points, mask = torch.randn(3, 2, 60, 3, dtype=torch.float64), MASK[:2].expand(3, 2, 60)
+    with vnt.value_checks(enabled=False), torch.no_grad():
+        mapped = torch.func.vmap(lambda x, m: model(x, None, m))(points, mask)
+    assert torch.allclose(mapped[1], model(points[1], None, MASK[:2]).detach(), atol=1e-9)
+
+
+def test_padding_stays_where_it_is_wanted():
+    with padded():
+        assert pack_ragged(MASK) is MASK
+    assert isinstance(pack_ragged(MASK), Packing)
+
+
+@pytest.mark.parametrize("longest", [8, 60])
+def test_short_and_long_items_give_the_same(longest, monkeypatch):
+    """Short items attend under a mask, long ones one at a time."""
+    model, mask = make("default").eval(), MASK[:, :longest]
+    points = torch.randn(5, longest, 3, dtype=torch.float64)
+    packed = model(points, None, mask)
+    padded_batch(monkeypatch)
+    assert torch.allclose(packed, model(points, None, mask), atol=1e-12)

@@ -49,16 +49,24 @@ COMPARISONS: dict[str, Callable[[Settings, Path | None], str]] = {
 }
 
 
+ON_CPU, ON_GPU = ("encoder", "inference", "exactness", "audit"), ("step",)
+"""Comparisons that run there, whatever the device."""
+
+
 def carry_out(names: list[str], settings: Settings, folder: Path | None, say: Callable[[str], None]) -> None:
     """Run the comparisons one after the other; each is printed, and written to ``folder`` where one is given."""
-    machine = f"{describe_machine(settings.device)}, {date.today():%d %B %Y}, seed 0"
-    say(machine)
     for name in names:
+        device = torch.device("cpu") if name in ON_CPU else settings.device
+        if name in ON_GPU and device.type != "cuda":
+            say(f"\n## {name}\n\nneeds a CUDA device, and was left out")
+            continue
+        machine = f"{describe_machine(device)}, {date.today():%d %B %Y}, seed 0"
+        say(f"\n## {name}\n\n{machine}\n")
         text = COMPARISONS[name](settings, folder)
-        say(f"\n## {name}\n\n{text}")
+        say(text)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            kind = settings.device.type
+            kind = device.type
             page = f"# {name.capitalize()}\n\n`vnt bench {name} --device {kind}`; {machine}.\n\n{text}\n"
             with atomic_write(folder / f"{name}-{kind}.md") as path:
                 path.write_text(page, encoding="utf-8")
@@ -69,5 +77,8 @@ def draw(record: Path) -> Path:
     from vnt.bench.picture import scaling_picture
 
     picture = record.with_suffix(".png")
-    scaling_picture(json.loads(record.read_text()), picture)
+    content = json.loads(record.read_text())
+    if not isinstance(content, dict) or not content.get("rows") or "absolute" not in content:
+        raise ValueError(f"{record}: not the record of a scaling comparison")
+    scaling_picture(content, picture)
     return picture

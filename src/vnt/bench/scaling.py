@@ -66,7 +66,10 @@ CONTENDERS: dict[str, Callable[[], nn.Module]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of one contender at one size; seconds are for the whole batch, shares are of the ceilings."""
+    """What was measured of one contender at one size; seconds are for the whole batch, shares are of the ceilings.
+
+    The share of memory's ceiling is of what our sub-layers must read and write, and so ours alone.
+    """
 
     contender: str
     points: int
@@ -76,7 +79,7 @@ class Row:
     forward_bytes: int
     both_bytes: int
     matrix_share: float
-    memory_share: float
+    memory_share: float | None
 
 
 def measure(device: torch.device, points: tuple[int, ...], rounds: int) -> tuple[Ceilings, list[Row]]:
@@ -119,8 +122,7 @@ def _measure_one(
 
     seconds, both_seconds = (statistics.median(durations(run, device, rounds)) for run in (forward, both))
     flops = _flops(model, points, device)
-    width = 2 if device.type == "cuda" else 4
-    least = 4 * DEPTH * V.numel() * width  # each of two sub-layers reads and writes its tokens once
+    least = 4 * DEPTH * V.numel() * 4  # each of two sub-layers reads and writes its tokens once, in float32
     return Row(
         contender=name,
         points=points,
@@ -130,7 +132,7 @@ def _measure_one(
         forward_bytes=peak_bytes(forward, device),
         both_bytes=peak_bytes(both, device),
         matrix_share=flops * batch / seconds / ceilings.matrix,
-        memory_share=least / seconds / ceilings.memory,
+        memory_share=least / seconds / ceilings.memory if name == OURS else None,
     )
 
 
@@ -165,7 +167,7 @@ def table(ceilings: Ceilings, rows: list[Row], *, absolute: bool) -> str:
                 f"{row.forward_bytes / row.batch / 2**20:,.1f}",
                 f"{row.both_bytes / row.batch / 2**20:,.1f}",
                 f"{row.matrix_share:.1%}",
-                f"{row.memory_share:.1%}",
+                "-" if row.memory_share is None else f"{row.memory_share:.1%}",
             ]
         )
     times = ["forward, µs per cloud", "both, µs per cloud"] if absolute else []

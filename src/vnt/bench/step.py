@@ -33,12 +33,13 @@ class Case:
         return f"{self.num_points} points, batch {self.batch}, {self.heads} heads, depth {self.depth}{latents}"
 
 
-WITH_AND_WITHOUT = (Case(1024, 512, 4), Case(768, 512, 16), Case(256, 1024, 4))
-"""Kernels of our own."""
+STAGES = {"compiled": (False, False), "+ kernels": (True, False), "+ CUDA graphs": (True, True)}
+"""Kernels of our own, and CUDA graphs."""
+STAGED = (Case(1024, 512, 4), Case(768, 512, 16), Case(256, 1024, 4))
 LATENTS = (Case(1024, 512, 4, depth=4), Case(1024, 512, 4, depth=4, latents=32))
 
 
-def measure(case: Case, *, steps: int = 10) -> tuple[float, float, float]:
+def measure(case: Case, *, graphs: bool = True, steps: int = 10) -> tuple[float, float, float]:
     """Seconds of a step, seconds of its attention kernels, and GiB at the most."""
     batch = case.batch
     torch.compiler.reset()
@@ -46,7 +47,7 @@ def measure(case: Case, *, steps: int = 10) -> tuple[float, float, float]:
     torch.manual_seed(0)
     config = ClassifierConfig(num_classes=40, num_heads=case.heads, depth=case.depth, num_latents=case.latents)
     model = VNTransformerClassifier(config).cuda()
-    runner = compiled(model, torch.device("cuda"))
+    runner = compiled(model, torch.device("cuda"), graphs=graphs)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, fused=True)
     points = torch.randn(batch, case.num_points, 3, device="cuda")
     labels = torch.randint(40, (batch,), device="cuda")
@@ -79,17 +80,16 @@ def measure(case: Case, *, steps: int = 10) -> tuple[float, float, float]:
 
 
 def table() -> str:
-    """Every size, with the kernels of `vnt.kernels` and without; then latents beside attention among all points."""
-    if not torch.cuda.is_available():
-        return "Training step: needs a CUDA device"
+    """Every size in three stages; then latents beside attention among all points."""
     rows = []
-    for case, on in [*itertools.product(WITH_AND_WITHOUT, (False, True)), *((case, True) for case in LATENTS)]:
+    for case, stage in [*itertools.product(STAGED, STAGES), *((case, "+ CUDA graphs") for case in LATENTS)]:
+        on, graphs = STAGES[stage]
         with kernels(on):
-            seconds, attention, memory = measure(case)
+            seconds, attention, memory = measure(case, graphs=graphs)
         rows.append(
             [
                 str(case),
-                "on" if on else "off",
+                stage,
                 f"{1e6 * seconds / case.batch:.1f}",
                 f"{case.batch / seconds:,.0f}",
                 f"{1e6 * attention / case.batch:.1f}",
@@ -97,6 +97,6 @@ def table() -> str:
                 f"{memory:.1f}",
             ]
         )
-    header = ["size", "kernels", "µs per cloud", "clouds/s", "attention, µs", "step / attention", "GiB"]
+    header = ["size", "what", "µs per cloud", "clouds/s", "attention, µs", "step / attention", "GiB"]
     device = f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
     return f"Training step, bf16, compiled, on one {device}\n\n{markdown_table(header, rows)}"

@@ -30,7 +30,7 @@ class Options:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to run; "auto" takes a GPU where there is one. Absolute times are worth quoting on a GPU only."""
     rounds: int = 15
-    """In each, every contender runs once; medians count."""
+    """How often each contender runs; medians count."""
     points: tuple[int, ...] = ()
     """Sizes of the scaling comparison (256 to 1,048,576)."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None

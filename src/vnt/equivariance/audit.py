@@ -16,11 +16,13 @@ from vnt.equivariance.sweep import SweepPoint, sweep
 from vnt.equivariance.tracing import advice, culprit, trace
 from vnt.equivariance.verdicts import judge
 from vnt.equivariance.violation import ROTATIONS, Violation, measure
+from vnt.geometry.packing import padded
 from vnt.geometry.symmetry import Action, Argument, Group, Kind, relative_difference
 
 Progress = Callable[[str], None]
 
 
+@padded()
 def audit(
     function: Callable[..., Any],
     *arguments: Tensor | None,

@@ -12,6 +12,9 @@ from torch import Tensor
 from vnt.geometry.packing import Packing
 from vnt.precision import at_least_float32, full_precision
 
+SHORT = 32
+"""Tokens of an item up to which attention to all items at once, padding and all, is faster than to one at a time."""
+
 
 def frobenius_inner_product(A: Float[Tensor, "*batch C S"], B: Float[Tensor, "*batch C S"]) -> Float[Tensor, "*batch"]:
     """⟨A, B⟩_F = Σ_c Σ_s A^(c,s) B^(c,s): invariant when both are turned by the same rotation (Proposition 1)."""
@@ -76,8 +79,9 @@ def multihead_attention(
 def _packed_attention(
     Q: Float[Tensor, "T C S"], K: Float[Tensor, "T C S"], Z: Float[Tensor, "T D S"], num_heads: int, packing: Packing
 ) -> Float[Tensor, "T D S"]:
-    """Item by item on a CPU; on a GPU, which has better things to do than to start many small kernels, under a mask."""
-    if not Q.is_cuda:
+    """Item by item on a CPU; under a mask where items are short, and on a GPU, which would wait for so many starts."""
+    packing.require_packed(Q)
+    if not Q.is_cuda and max(packing.lengths, default=0) > SHORT:
         items = zip(*(x.split(packing.lengths) for x in (Q, K, Z)), strict=True)
         return torch.cat([multihead_attention(q, k, z, num_heads) for q, k, z in items if len(q) > 0])
     mask = packing.unpack(torch.ones_like(packing.index, dtype=torch.bool))

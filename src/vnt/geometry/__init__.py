@@ -4,7 +4,7 @@ from vnt.geometry.actions import permute, rotate, translate
 from vnt.geometry.centering import Centering, center, geometric_median, rms_radius
 from vnt.geometry.masking import masked_max, masked_mean
 from vnt.geometry.neighbors import nearest_neighbors
-from vnt.geometry.packing import Packing, pack_ragged
+from vnt.geometry.packing import Packing, pack_ragged, padded
 from vnt.geometry.rotations import random_orthogonal, random_rotation, rotation_about, rotation_in_plane
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "masked_mean",
     "nearest_neighbors",
     "pack_ragged",
+    "padded",
     "permute",
     "random_orthogonal",
     "random_rotation",

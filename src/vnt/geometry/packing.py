@@ -1,11 +1,27 @@
 """Ragged batches without their padding: the tokens that exist, one behind the other."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
+from torch._subclasses import FakeTensor
+
+_wanted: ContextVar[bool] = ContextVar("packing_wanted", default=True)
+
+
+@contextmanager
+def padded() -> Generator[None]:
+    """Within it ragged batches keep their padding, so that the first axis of every tensor counts items."""
+    token = _wanted.set(False)
+    try:
+        yield
+    finally:
+        _wanted.reset(token)
 
 
 @dataclass(frozen=True)
@@ -40,6 +56,11 @@ class Packing:
         starts = F.pad(lengths.cumsum(0), (1, 0)).int()
         return cls(mask.flatten().nonzero()[:, 0], starts, tuple(lengths.tolist()), tuple(mask.shape))
 
+    def require_packed(self, x: Shaped[Tensor, "..."]) -> None:
+        """Tokens that go with this packing are (tokens, C, S)."""
+        if x.ndim != 3 or len(x) != len(self.index):
+            raise ValueError(f"expected {len(self.index)} packed tokens (tokens, C, S), got {tuple(x.shape)}")
+
     def pack(self, x: Shaped[Tensor, "*batch_N_rest"]) -> Shaped[Tensor, "tokens *rest"]:
         """The tokens that exist."""
         return x.flatten(0, len(self.shape) - 1).index_select(0, self.index)
@@ -53,9 +74,12 @@ class Packing:
 def pack_ragged(mask: Bool[Tensor, "*batch N"] | None) -> Packing | Bool[Tensor, "*batch N"] | None:
     """How to pack a batch, or None where it has no padding.
 
-    The mask itself in compiled and exported programs, whose shapes may not depend on values.
+    The mask itself within `padded`, under `torch.func.vmap`, and in compiled and exported programs, whose shapes may
+    not depend on values.
     """
-    if mask is None or torch.compiler.is_compiling():
+    if mask is None or not _wanted.get() or torch.compiler.is_compiling():
+        return mask
+    if isinstance(mask, FakeTensor) or torch._C._functorch.is_batchedtensor(mask):
         return mask
     packing = Packing.of(mask)
     return packing if len(packing.index) < mask.numel() else None

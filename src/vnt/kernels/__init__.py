@@ -2,7 +2,8 @@
 
 Chosen automatically on CUDA devices: the rectifier for float32 and half precision, whole sub-layers for half precision
 (under autocast, or of tokens that are half themselves). ``kernels(False)``, or ``VNT_KERNELS=0`` in the environment,
-turns them off. They have no second derivative and no forward mode: turn them off for those.
+turns them off. They have no second derivative: turn them off for those. In forward mode and under `torch.func` their
+twins take their place.
 """
 
 import importlib
@@ -13,11 +14,11 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 HALVES = (torch.bfloat16, torch.float16)
 _on = os.environ.get("VNT_KERNELS", "1") != "0"
 _here = torch.cuda.is_available() and importlib.util.find_spec("triton") is not None
-_tensor_cores = _here and torch.cuda.get_device_capability() >= (8, 0)
 if _here:
     importlib.import_module("vnt.kernels.rectify")  # registers torch.ops.vnt.rectify
     importlib.import_module("vnt.kernels.sublayers")  # and those of vnt.functional.fused
@@ -39,10 +40,25 @@ def is_exporting() -> bool:
     return torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
 
 
+@torch.compiler.assume_constant_result
+def _has_tensor_cores() -> bool:
+    """Asked when first needed: the answer wakes the GPU, which an import must not."""
+    return _here and torch.cuda.get_device_capability() >= (8, 0)
+
+
+def _differentiates_otherwise() -> bool:
+    """Whether forward mode or a transform of `torch.func` is at work: kernels know of neither."""
+    if torch.compiler.is_compiling():
+        return False
+    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+
+
 def usable(x: Tensor) -> bool:
     """Whether kernels may take this tensor; `torch.export`, which traces without dynamo, keeps to the twins."""
+    if not (_on and _here and x.is_cuda):
+        return False
     known = x.dtype in (torch.float32, *HALVES)
-    return _on and _here and x.is_cuda and known and x.numel() > 0 and not is_exporting()
+    return known and x.numel() > 0 and not is_exporting() and not _differentiates_otherwise()
 
 
 def half_precision(V: Tensor) -> torch.dtype | None:
@@ -50,7 +66,7 @@ def half_precision(V: Tensor) -> torch.dtype | None:
 
     They hold the channels of a token as one block, so these are 16, 32 or 64, of three coordinates each.
     """
-    if not (_tensor_cores and usable(V)) or V.shape[-1] != 3 or V.shape[-2] not in (16, 32, 64):
+    if not usable(V) or not _has_tensor_cores() or V.shape[-1] != 3 or V.shape[-2] not in (16, 32, 64):
         return None
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else V.dtype
     return dtype if dtype in HALVES else None

@@ -29,6 +29,14 @@ def _put(x, value, rows, inside, stride, FIRST: tl.constexpr, E: tl.constexpr, B
 
 
 @triton.jit
+def _place(length, H, BLOCK: tl.constexpr):
+    """Item, head and first row of this program; blocks of a head lie side by side, on the one axis without a limit."""
+    blocks = tl.cdiv(length, BLOCK)
+    head = tl.program_id(0) // blocks
+    return head // H, head % H, (tl.program_id(0) % blocks) * BLOCK
+
+
+@triton.jit
 def _extent(starts, b, length, PACKED: tl.constexpr):
     """First row and number of rows of item b."""
     if PACKED:
@@ -47,10 +55,9 @@ def _attend(
     PACKED: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     """Online softmax: a block of queries against all keys. ``scale`` is in powers of two, and so is ``lse``."""
-    b, h = tl.program_id(1) // H, tl.program_id(1) % H
+    b, h, begin = _place(M, H, BLOCK_M)
     first_q, m = _extent(q_starts, b, M, PACKED)
     first_k, n = _extent(k_starts, b, N, PACKED)
-    begin = tl.program_id(0) * BLOCK_M
     if begin >= m:
         return
     stride = H * E
@@ -108,10 +115,9 @@ def _attend_backward_queries(
     PACKED: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     """dq of a block of queries: over all keys."""
-    b, h = tl.program_id(1) // H, tl.program_id(1) % H
+    b, h, begin = _place(M, H, BLOCK_M)
     first_q, m = _extent(q_starts, b, M, PACKED)
     first_k, n = _extent(k_starts, b, N, PACKED)
-    begin = tl.program_id(0) * BLOCK_M
     if begin >= m:
         return
     stride = H * E
@@ -152,10 +158,9 @@ def _attend_backward_keys(
     PACKED: tl.constexpr,
 ):  # fmt: skip
     """dk and dv of a block of keys: over all queries. A query beyond the last has no gradient and adds nothing."""
-    b, h = tl.program_id(1) // H, tl.program_id(1) % H
+    b, h, begin = _place(N, H, BLOCK_N)
     first_q, m = _extent(q_starts, b, M, PACKED)
     first_k, n = _extent(k_starts, b, N, PACKED)
-    begin = tl.program_id(0) * BLOCK_N
     if begin >= n:
         return
     stride = H * E
@@ -213,7 +218,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, starts: Tensor | None = None, longes
     lse = q.new_empty(H, rows, dtype=torch.float32)
     packed = starts is not None
     even = not packed and N % FORWARD["BLOCK_N"] == 0
-    grid, size = (triton.cdiv(M, FORWARD["BLOCK_M"]), items * H), (M, N, H, rows, E**-0.5 * LOG2_E, E, *blocks(E))
+    grid, size = (triton.cdiv(M, FORWARD["BLOCK_M"]) * items * H,), (M, N, H, rows, E**-0.5 * LOG2_E, E, *blocks(E))
     launch(_attend, grid, q, k, v, out, lse, starts, starts, *size, PACKED=packed, EVEN=even, **FORWARD)
     return out, lse
 
@@ -239,7 +244,7 @@ def attend_backward(
     even = not packed and N % BACKWARD_QUERIES["BLOCK_N"] == 0
     launch(
         _attend_backward_queries,
-        (triton.cdiv(M, BACKWARD_QUERIES["BLOCK_M"]), items * H),
+        (triton.cdiv(M, BACKWARD_QUERIES["BLOCK_M"]) * items * H,),
         *given,
         dq,
         *size,
@@ -250,7 +255,7 @@ def attend_backward(
     settings = BACKWARD_KEYS if blocks(E)[1] == 0 else BACKWARD_KEYS_OF_TWO_BLOCKS
     launch(
         _attend_backward_keys,
-        (triton.cdiv(N, settings["BLOCK_N"]), items * H),
+        (triton.cdiv(N, settings["BLOCK_N"]) * items * H,),
         *given,
         dk,
         dv,

@@ -19,8 +19,14 @@ LARGEST_SMALL_HEAD = 32
 
 def _by_cudnn(x: Tensor, E: int, starts: Tensor | None) -> bool:
     """cuDNN's attention sums dq in any order, knows no packed items and takes rows of whole 16 bytes."""
+    there = x.is_cuda and torch.version.hip is None and torch.backends.cuda.cudnn_sdp_enabled()
     exact = torch.are_deterministic_algorithms_enabled()
-    return E > LARGEST_SMALL_HEAD and E % 8 == 0 and x.is_cuda and starts is None and not exact
+    return there and E > LARGEST_SMALL_HEAD and E % 8 == 0 and x.shape[1] > 1 and starts is None and not exact
+
+
+def _full(*weights: Tensor) -> list[Tensor]:
+    """Room for gradients, which are float32 whatever the weights are."""
+    return [torch.empty_like(w, dtype=torch.float32) for w in weights]
 
 
 @torch.library.custom_op("vnt::residual_attention", mutates_args=())
@@ -62,7 +68,7 @@ def residual_attention_backward(
     """The gradients of x, w and w_out."""
     x, grad, num_heads = x.contiguous(), grad.contiguous(), qkv.shape[-2]
     da, dw_out = projection.merge_backward(grad, a, w_out.to(a.dtype))
-    if _by_cudnn(x, qkv.shape[-1], starts):
+    if lse.ndim == 4:  # cuDNN's
         q, k, v, da, a = (part.transpose(1, 2) for part in (*qkv, da, a))
         seed = torch.zeros((), dtype=torch.int64, device=x.device)
         d = torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
@@ -89,7 +95,7 @@ def _(x, w, w_out, num_heads, eps, dtype, starts, longest):
 
 @residual_attention_backward.register_fake
 def _(grad, x, w, w_out, qkv, a, lse, eps, starts, longest):
-    return torch.empty_like(x, memory_format=torch.contiguous_format), w.new_empty(w.shape), w.new_empty(w_out.shape)
+    return torch.empty_like(x, memory_format=torch.contiguous_format), *_full(w, w_out)
 
 
 def _remember_attention(ctx, inputs, output) -> None:
@@ -146,7 +152,7 @@ def invariant_backward(
     grad: Tensor, x: Tensor, w: Tensor, w2: Tensor, negative_slope: float, eps: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of x, w and w2."""
-    return frame.invariant_backward(grad.contiguous(), x.contiguous(), w.to(dtype), w2.to(dtype), negative_slope, eps)
+    return frame.invariant_backward(grad, x.contiguous(), w.to(dtype), w2.to(dtype), negative_slope, eps)
 
 
 @residual_mlp.register_fake
@@ -162,7 +168,7 @@ def _(x, w, w2, negative_slope, eps, dtype):
 @residual_mlp_backward.register_fake
 @invariant_backward.register_fake
 def _(grad, x, w, w2, *_):
-    return torch.empty_like(x, memory_format=torch.contiguous_format), w.new_empty(w.shape), w.new_empty(w2.shape)
+    return torch.empty_like(x, memory_format=torch.contiguous_format), *_full(w, w2)
 
 
 def _remember(ctx, inputs, output) -> None:
@@ -201,7 +207,7 @@ def _(x, gain, eps):
 
 @rms_norm_backward.register_fake
 def _(grad, x, gain, eps):
-    return torch.empty_like(x, memory_format=torch.contiguous_format), torch.empty_like(gain)
+    return torch.empty_like(x, memory_format=torch.contiguous_format), *_full(gain)
 
 
 def _remember_norm(ctx, inputs, output) -> None:

@@ -6,6 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt import functional
+from vnt.checks import require_channels, require_spatial_dim
 from vnt.geometry import Packing
 from vnt.kernels import half_precision
 from vnt.layers.attention import VNMultiheadAttention
@@ -109,6 +110,8 @@ class VNEncoderBlock(nn.Module):
         mask: Bool[Tensor, "*batch N"] | Packing | None = None,
         context: Float[Tensor, "*batch N C S"] | Chunks | None = None,
     ) -> Float[Tensor, "*batch M C S"]:
+        require_channels(V, self.attention.channels, "VNEncoderBlock")
+        require_spatial_dim(V, self.attention.spatial_dim, "VNEncoderBlock")
         if not isinstance(mask, Tensor) and context is None and self._is_plain() and half_precision(V) is not None:
             return self._by_kernels(V, mask)
         own_mask = mask if context is None and isinstance(mask, Tensor) else None  # of V's own, for batch statistics
@@ -125,10 +128,7 @@ class VNEncoderBlock(nn.Module):
             and isinstance(self.attention_norm, VNRMSNorm)
             and isinstance(self.mlp_norm, VNRMSNorm)
             and self.mlp.expand is None
-            and self.mlp.activation.out_channels % 32 == 0
-            and not self.mlp.activation.share_direction
             and self.attention.bias_epsilon == 0
-            and self.attention.channels // self.attention.num_heads <= 32
         )
 
     def _by_kernels(self, V: Float[Tensor, "*batch N C S"], packing: Packing | None) -> Float[Tensor, "*batch N C S"]:

@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vnt import functional
-from vnt.checks import require_channels
+from vnt.checks import require_channels, require_spatial_dim
 from vnt.kernels import half_precision
 from vnt.layers.mlp import VNMLP
 
@@ -58,7 +58,8 @@ class VNInvariant(nn.Module):
     def forward(self, V: Float[Tensor, "*tokens C S"]) -> Float[Tensor, "*tokens C S"]:
         require_channels(V, self.channels, "VNInvariant")
         relu, last = self.frame.activation, self.frame.contract
-        if last.bias_direction is None and relu.out_channels == self.channels and half_precision(V) is not None:
+        require_spatial_dim(V, last.spatial_dim, "VNInvariant")
+        if last.bias_direction is None and half_precision(V) is not None:
             return functional.framed_invariant(
                 V, relu.weight, relu.direction, last.weight, negative_slope=relu.negative_slope, relu_eps=relu.eps
             )

@@ -109,7 +109,8 @@ class VNTransformerClassifier(nn.Module):
         invariant = self.invariant(V).flatten(-2)
         if self.late_attributes is not None and scalars is not None:
             scalars = self.late_attributes(V, lifted, scalars, mask)
-            invariant = torch.cat([invariant, scalars.to(invariant.dtype)], -1)
+            exact = torch.promote_types(invariant.dtype, scalars.dtype)  # half precision would round attributes
+            invariant = torch.cat([invariant.to(exact), scalars.to(exact)], -1)
         return Features(V, invariant), encoded
 
     def _pool(self, x: Float[Tensor, "*batch N F"], mask: Bool[Tensor, "*batch N"] | None) -> Tensor:

@@ -81,7 +81,7 @@ def train(
         folder: where to put it; must be new, unless ``resume``.
         data: your own splits, instead of the set that the config names.
         model: your own, with the forward signature of ours, instead of the config's.
-        loss: your own, of (output, batch), the mean over a batch.
+        loss: your own, of (output, batch), the mean over a batch; do not keep outputs, the next step overwrites them.
         resume: go on from the newest checkpoint in the folder.
         from_step: go on from the checkpoint after so many steps instead.
         data_folder: where data sets are (else ``VNT_DATA``, else ``./data``).
@@ -128,7 +128,7 @@ def train(
             run.rewind(step)
         group.wait()
 
-        runner = group.wrap(compiled(model, group.device, alone=group.count == 1) if config.compile else model)
+        runner = group.wrap(compiled(model, group.device, graphs=group.count == 1) if config.compile else model)
         objective = TaskLoss(config.label_smoothing) if loss is None else loss
         clock = _Clock(config.checkpoint_seconds)
         started = time.monotonic()
@@ -195,11 +195,11 @@ def _step(
     for settings in optimizer.param_groups:
         settings["lr"] = learning_rate(config, step, num_steps)
     model.train()
+    optimizer.zero_grad(set_to_none=True)  # before the next CUDA graph, in whose memory gradients lie
     with torch.autocast(group.device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
         output = forward(model, batch)
         # Gradients are averaged over processes: weighted like this, they are those of the whole batch.
         value = loss(output, batch) * (len(batch) * group.count / whole)
-    optimizer.zero_grad(set_to_none=True)
     value.backward()
     if config.clip_norm:
         nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
