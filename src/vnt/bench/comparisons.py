@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from vnt.bench import audit, data, encoder, exactness, inference, large, loop, ragged, scaling, step
+from vnt.bench import attention_cost, audit, data, encoder, exactness, inference, large, loop, ragged, scaling, step
 from vnt.bench.timing import describe_machine
 from vnt.files import atomic_write
 
@@ -42,6 +42,7 @@ COMPARISONS: dict[str, Callable[[Settings, Path | None], str]] = {
     "loop": lambda settings, _: loop.table(settings.device, max(1, settings.rounds // 3)),
     "large": lambda settings, _: large.table(settings.device, rounds=max(1, settings.rounds // 3)),
     "ragged": lambda settings, _: ragged.table(settings.device, settings.rounds),
+    "attention": lambda settings, _: attention_cost.table(settings.device, settings.rounds),
     "inference": lambda settings, _: inference.table(settings.rounds),
     "exactness": lambda settings, _: exactness.table(),
     "audit": lambda settings, _: audit.table(),

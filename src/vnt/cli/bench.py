@@ -10,7 +10,7 @@ import tyro
 from tyro.conf import Positional
 
 Name = Literal[
-    "encoder", "scaling", "step", "loop", "large", "ragged", "inference", "exactness", "audit", "data", "all"
+    "encoder", "scaling", "step", "loop", "large", "ragged", "attention", "inference", "exactness", "audit", "data", "all"
 ]  # fmt: skip
 
 
@@ -21,7 +21,7 @@ class Options:
     encoder: our encoder beside PyPI's VN-transformer. scaling: encoders from 256 points to a million, beside PyPI's, an
     ordinary transformer and attention alone, as shares of what the machine can do. step: a training step on a GPU.
     loop: what the training loop adds to bare steps. large: clouds of up to ten million points. ragged: batches without
-    padding. inference: eager, compiled and ONNX Runtime on the CPU. exactness: rotation errors. audit: seconds of an
+    padding. attention: ours beside the SE(3)-Transformer's. inference: eager, compiled and ONNX Runtime on the CPU. exactness: rotation errors. audit: seconds of an
     audit. data: how fast batches arrive.
     """
 

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from vnt.models.config import ClassifierConfig, ForecasterConfig
 from vnt.models.rivals.config import TransformerClassifierConfig, TransformerForecasterConfig
+from vnt.models.rivals.e3nn_config import SE3TransformerConfig, TFNConfig
 from vnt.models.rivals.forecasting_config import ConstantVelocityConfig, GRUForecasterConfig, LinearForecasterConfig
+from vnt.models.rivals.invariant_config import GCConvConfig, RIConvConfig
+from vnt.models.rivals.network_config import DGCNNConfig, PointNetConfig, VNDGCNNConfig, VNPointNetConfig
 from vnt.spelling import suggest
 
 if TYPE_CHECKING:
@@ -17,6 +20,14 @@ ModelConfig = (
     | ForecasterConfig
     | TransformerClassifierConfig
     | TransformerForecasterConfig
+    | PointNetConfig
+    | DGCNNConfig
+    | VNPointNetConfig
+    | VNDGCNNConfig
+    | RIConvConfig
+    | GCConvConfig
+    | TFNConfig
+    | SE3TransformerConfig
     | ConstantVelocityConfig
     | LinearForecasterConfig
     | GRUForecasterConfig
@@ -27,6 +38,14 @@ KINDS: dict[str, tuple[type[ModelConfig], str]] = {
     "vn_forecaster": (ForecasterConfig, "vnt.models.forecaster:VNTransformerForecaster"),
     "transformer_classifier": (TransformerClassifierConfig, "vnt.models.rivals.transformer:TransformerClassifier"),
     "transformer_forecaster": (TransformerForecasterConfig, "vnt.models.rivals.transformer:TransformerForecaster"),
+    "pointnet": (PointNetConfig, "vnt.models.rivals.pointnet:PointNet"),
+    "dgcnn": (DGCNNConfig, "vnt.models.rivals.dgcnn:DGCNN"),
+    "vn_pointnet": (VNPointNetConfig, "vnt.models.rivals.vn_pointnet:VNPointNet"),
+    "vn_dgcnn": (VNDGCNNConfig, "vnt.models.rivals.vn_dgcnn:VNDGCNN"),
+    "ri_conv": (RIConvConfig, "vnt.models.rivals.ri_conv:RIConvClassifier"),
+    "gc_conv": (GCConvConfig, "vnt.models.rivals.gc_conv:GCConvClassifier"),
+    "tfn": (TFNConfig, "vnt.models.rivals.tfn:TFNClassifier"),
+    "se3_transformer": (SE3TransformerConfig, "vnt.models.rivals.se3_transformer:SE3TransformerClassifier"),
     "constant_velocity": (ConstantVelocityConfig, "vnt.models.rivals.forecasting:ConstantVelocity"),
     "linear_forecaster": (LinearForecasterConfig, "vnt.models.rivals.forecasting:LinearForecaster"),
     "gru_forecaster": (GRUForecasterConfig, "vnt.models.rivals.forecasting:GRUForecaster"),

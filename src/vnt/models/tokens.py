@@ -1,6 +1,7 @@
 """From raw points to input tokens: checks, padding, centring, scale, attributes."""
 
 from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -8,10 +9,35 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vnt.checks import require_finite, require_mask
-from vnt.geometry import center, rms_radius
+from vnt.geometry import Centering, center, rms_radius
 from vnt.geometry.centering import power_of_two
 from vnt.geometry.masking import blank
 from vnt.models.config import BackboneConfig
+
+
+@runtime_checkable
+class InputConfig(Protocol):
+    """What a config says of the input, whatever the model: ours, and those it is compared with."""
+
+    @property
+    def num_attributes(self) -> int:
+        """Scalars per point."""
+        ...
+
+    @property
+    def num_vectors(self) -> int:
+        """Vectors per point, beside its position."""
+        ...
+
+    @property
+    def center(self) -> Centering:
+        """What each cloud is taken relative to."""
+        ...
+
+    @property
+    def scale(self) -> Literal["relative", "invariant", "raw"]:
+        """Whether it is divided by its radius, and whether that is told."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -63,13 +89,31 @@ def input_tokens(
     *,
     scale_vectors: bool,
 ) -> InputTokens:
+    """`normalized_tokens`, with the attributes as coordinates under early fusion.
+
+    There the position's row is [x, a], those of other vectors [v, 0], and an anchor's [0, e_i]: a constant along
+    attribute axis i. Since VN-Linear mixes rows, the anchors act as a bias on the attribute columns alone, which
+    rotations leave in place: exact equivariance, and no symmetry among attributes.
+    """
+    tokens = normalized_tokens(config, points, attributes, mask, vectors, scale_vectors=scale_vectors)
+    if config.fusion != "early" or tokens.scalars is None:
+        return tokens
+    rows = _append_attributes(tokens.vectors, tokens.scalars, anchored=config.attribute_anchor)
+    return InputTokens(rows, tokens.positions, None, mask, tokens.radius, tokens.resolution)
+
+
+def normalized_tokens(
+    config: InputConfig,
+    points: Float[Tensor, "*batch N 3"],
+    attributes: Float[Tensor, "*batch N d_A"] | None,
+    mask: Bool[Tensor, "*batch N"] | None,
+    vectors: Float[Tensor, "*batch N K 3"] | None,
+    *,
+    scale_vectors: bool,
+) -> InputTokens:
     """Check what came in, blank out the padding, centre, scale, and set up one vector channel per input.
 
     ``scale_vectors``: vectors have units of length, as velocities do and normals do not, and count as such.
-
-    Under early fusion the position's row is [x, a], those of other vectors [v, 0], and an anchor's [0, e_i]: a constant
-    along attribute axis i. Since VN-Linear mixes rows, the anchors act as a bias on the attribute columns alone, which
-    rotations leave in place: exact equivariance, and no symmetry among attributes.
     """
     _check(config, points, attributes, mask, vectors)
     rows = blank(points, mask)[..., None, :]
@@ -78,13 +122,11 @@ def input_tokens(
     rows, radius, resolution = _normalize(config, rows, mask, scale_vectors=scale_vectors)
     positions = rows[..., 0, :]
     scalars = None if attributes is None else blank(attributes, mask).to(rows.dtype)
-    if config.fusion == "early" and scalars is not None:
-        rows, scalars = _append_attributes(rows, scalars, anchored=config.attribute_anchor), None
     return InputTokens(rows, positions, scalars, mask, radius, resolution)
 
 
 def _normalize(
-    config: BackboneConfig,
+    config: InputConfig,
     rows: Float[Tensor, "*batch N K 3"],
     mask: Bool[Tensor, "*batch N"] | None,
     *,
@@ -122,7 +164,7 @@ def _append_attributes(
 
 
 def _check(
-    config: BackboneConfig,
+    config: InputConfig,
     points: Tensor,
     attributes: Tensor | None,
     mask: Tensor | None,

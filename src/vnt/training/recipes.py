@@ -8,7 +8,7 @@ from vnt.models.recipes import paper_classifier, paper_forecaster
 from vnt.models.rivals.config import TransformerClassifierConfig, TransformerForecasterConfig
 from vnt.spelling import suggest
 from vnt.training.config import TrainConfig
-from vnt.training.rival_recipes import FORECASTERS, rivals_of
+from vnt.training.rival_recipes import FORECASTERS, MODELNET40, SHAPES, rivals_of
 
 
 def shapes() -> TrainConfig:
@@ -111,6 +111,7 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
         womd_paper,
     )
 }
+RECIPES |= rivals_of(shapes, SHAPES) | rivals_of(modelnet40, MODELNET40)
 RECIPES |= rivals_of(motion, FORECASTERS) | rivals_of(womd, FORECASTERS)
 
 

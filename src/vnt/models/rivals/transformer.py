@@ -4,11 +4,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vnt.checks import require_finite, require_mask
-from vnt.geometry import center, masked_max, masked_mean, rms_radius
-from vnt.geometry.masking import blank
+from vnt.geometry import masked_max, masked_mean
 from vnt.models.forecaster import TIME_FREQUENCIES, last_observed, time_features
 from vnt.models.rivals.config import TransformerClassifierConfig, TransformerConfig, TransformerForecasterConfig
+from vnt.models.tokens import normalized_tokens
 
 
 class TransformerClassifier(nn.Module):
@@ -102,22 +101,13 @@ class _Encoder(nn.Module):
         vectors: Tensor | None,
         scalars: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        owner = type(self).__name__
-        require_mask(mask, points.shape[:-1], owner, on_any_device=True)
-        require_finite(points, mask, "points")
-        given = 0 if attributes is None else attributes.shape[-1]
-        if given != self.config.num_attributes:
-            raise ValueError(f"the model was built for {self.config.num_attributes} attributes, got {given}")
-        x, _ = center(points, mask, self.config.center)
-        radius = x.new_ones(x.shape[:-2]) if self.config.scale == "raw" else rms_radius(x, mask)
-        parts = [x / radius[..., None, None]]
-        if vectors is not None:
-            parts.append(blank(vectors, mask).flatten(-2))
-        if attributes is not None:
-            parts.append(blank(attributes, mask))
+        tokens = normalized_tokens(self.config, points, attributes, mask, vectors, scale_vectors=False)
+        parts = [tokens.vectors.flatten(-2)]
+        if tokens.scalars is not None:
+            parts.append(tokens.scalars)
         if scalars is not None:
             parts.append(scalars)
         if self.config.scale == "relative":
-            parts.append(radius.log()[..., None, None].expand(*x.shape[:-1], 1))
+            parts.append(tokens.radius.log()[..., None, None].expand(*points.shape[:-1], 1))
         padding = None if mask is None else ~mask
-        return self.blocks(self.embed(torch.cat(parts, -1)), src_key_padding_mask=padding), radius
+        return self.blocks(self.embed(torch.cat(parts, -1)), src_key_padding_mask=padding), tokens.radius

@@ -1,0 +1,133 @@
+"""Configs of VN-PointNet and VN-DGCNN, which the paper compares with, and of PointNet and DGCNN. No torch."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from vnt.configuration import Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig(Config):
+    """What all four networks share.
+
+    Attributes:
+        num_classes: of the logits.
+        width: factor on the number of channels of every layer; 1 is the published size.
+        dropout: behind both hidden layers of the MLP that ends the network.
+        num_attributes: must be 0: none of these networks was published with a place for scalars.
+        num_vectors: extra vectors per point beside its position (normals), which turn, but do not move.
+        center: as in `vnt.ClassifierConfig`.
+        scale: as in `vnt.ClassifierConfig`; under "relative" the logarithm of the radius is one more number for the MLP
+            that ends the network.
+    """
+
+    num_classes: int
+    width: float = 1.0
+    dropout: float = 0.5
+    num_attributes: int = 0
+    num_vectors: int = 0
+    center: Literal["mean", "median", "none"] = "mean"
+    scale: Literal["relative", "invariant", "raw"] = "relative"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_at_least(1, "num_classes")
+        self._require_at_least(0, "num_vectors")
+        if self.num_attributes != 0:
+            raise ValueError(f"a {type(self).__name__} takes no attributes, got num_attributes={self.num_attributes}")
+        if not 0 < self.width <= 64:
+            raise ValueError(f"width must lie in (0, 64], got {self.width}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+
+    def channels(self, published: int) -> int:
+        """Channels of a layer that was published with so many, at this width.
+
+        >>> PointNetConfig(num_classes=40, width=0.5).channels(1024)
+        512
+        """
+        return max(1, round(published * self.width))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorNetworkConfig(NetworkConfig):
+    """What both vector-neuron networks share.
+
+    Attributes:
+        num_neighbors: k, each point counted as its own nearest neighbour, as by Deng et al.
+        pooling: over neighbours: their "mean", which is what works, or the "max" along learned directions.
+        negative_slope: of every VN-ReLU.
+        norm_eps: guard of every VN-BatchNorm, of the variance and of squared lengths, which are about 1. Deng et al.
+            have 1e-5 and 1e-12. In a symmetric cloud many vectors vanish but for rounding, and each norm makes these
+            longer by about 1/√norm_eps: with 1e-5 for both, the order of a lattice's points shows in the logits, in
+            float64.
+        relu_eps: guard of every VN-ReLU; Deng et al. have 1e-6.
+    """
+
+    num_neighbors: int = 20
+    pooling: Literal["mean", "max"] = "mean"
+    negative_slope: float = 0.2
+    norm_eps: float = 1e-2
+    relu_eps: float = 1e-2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_at_least(2, "num_neighbors")
+        if not 0 <= self.negative_slope < 1:
+            raise ValueError(f"negative_slope must lie in [0, 1), got {self.negative_slope}")
+        for name in ("norm_eps", "relu_eps"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)}")
+
+    def vector_channels(self, published: int) -> int:
+        """Vector channels in the place of so many scalar ones: a third of them, and at least four.
+
+        >>> VNDGCNNConfig(num_classes=40).vector_channels(1024)
+        341
+        """
+        return max(4, self.channels(published) // 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VNPointNetConfig(VectorNetworkConfig):
+    """VN-PointNet (Deng et al. 2021): edges, a few VN layers on each point, and what the whole cloud has to say.
+
+    Attributes:
+        dropout: 0.4, as in Deng et al.'s program.
+        negative_slope: 0, as in Deng et al.'s program.
+    """
+
+    dropout: float = 0.4
+    negative_slope: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class VNDGCNNConfig(VectorNetworkConfig):
+    """VN-DGCNN (Deng et al. 2021): four edge-convolutions, each among neighbours in the features of the one before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointNetConfig(NetworkConfig):
+    """PointNet (Qi et al. 2017) with both of its alignment networks.
+
+    Attributes:
+        dropout: 0.3, Qi et al. keep 0.7.
+    """
+
+    dropout: float = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class DGCNNConfig(NetworkConfig):
+    """DGCNN (Wang et al. 2019): four edge-convolutions, each among neighbours in the features of the one before.
+
+    Attributes:
+        num_neighbors: k, each point counted as its own nearest neighbour, as by Wang et al.
+    """
+
+    num_neighbors: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_at_least(2, "num_neighbors")
