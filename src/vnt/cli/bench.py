@@ -10,8 +10,19 @@ import tyro
 from tyro.conf import Positional
 
 Name = Literal[
-    "encoder", "scaling", "step", "loop", "large", "ragged", "attention", "inference", "exactness", "audit", "data", "all"
-]  # fmt: skip
+    "encoder",
+    "scaling",
+    "step",
+    "loop",
+    "large",
+    "ragged",
+    "attention",
+    "inference",
+    "exactness",
+    "audit",
+    "data",
+    "all",
+]
 
 
 @dataclass(frozen=True)
@@ -21,8 +32,8 @@ class Options:
     encoder: our encoder beside PyPI's VN-transformer. scaling: encoders from 256 points to a million, beside PyPI's, an
     ordinary transformer and attention alone, as shares of what the machine can do. step: a training step on a GPU.
     loop: what the training loop adds to bare steps. large: clouds of up to ten million points. ragged: batches without
-    padding. attention: ours beside the SE(3)-Transformer's. inference: eager, compiled and ONNX Runtime on the CPU. exactness: rotation errors. audit: seconds of an
-    audit. data: how fast batches arrive.
+    padding. attention: ours beside the SE(3)-Transformer's. inference: eager, compiled and ONNX Runtime on the CPU.
+    exactness: rotation errors. audit: seconds of an audit. data: how fast batches arrive.
     """
 
     names: Positional[tuple[Name, ...]] = ("encoder", "scaling")

@@ -79,7 +79,7 @@ class SE3Attention(nn.Module):
     def forward(self, x: Float[Tensor, "*batch N D"], edges: Edges) -> Float[Tensor, "*batch N D"]:
         neighbors = edges.gather(x)
         heads = self.heads.to(x.dtype)
-        # ⟨q, mixed(m)⟩ = ⟨unmixed(q), m⟩, and Σ α mixed(m) = mixed(Σ α m): no key and no value is ever mixed edge by edge.
+        # ⟨q, mixed(m)⟩ = ⟨unmixed(q), m⟩ and Σ α mixed(m) = mixed(Σ α m): neither keys nor values are mixed edge-wise.
         queries = self.key.unmixed(self.query(x)[..., None, :] * heads)
         keys = self.key.messages(neighbors, edges)
         scores = at_least_float32(queries) @ at_least_float32(keys).mT * (x.shape[-1] / self.num_heads) ** -0.5
