@@ -87,22 +87,6 @@ def test_missing_steps_are_filled_with_the_last_known_place():
     assert filled(x, None) is x
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
-def test_wrong_input_is_told_so(config):
-    model = build_model(config)
-    for arguments, message in (
-        ((torch.randn(2, 11, 3), torch.randn(2, 11, 1)), "positions alone, and got attributes"),
-        ((torch.randn(2, 11, 3), None, None, torch.randn(2, 11, 1, 3)), "positions alone, and got vectors"),
-        ((torch.randn(2, 11, 2),), "past must be"),
-        ((torch.full((2, 11, 3), float("inf")),), "must be finite"),
-        ((torch.randn(2, 11, 3), None, torch.zeros(2, 11, dtype=torch.bool)), "leaves no point"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            model(*arguments)
-    with pytest.raises(ValueError, match="takes positions alone, got num_attributes=1"):
-        type(config)(num_attributes=1)
-
-
 def test_a_past_of_another_length_is_refused():
     with pytest.raises(ValueError, match="pasts of 11 steps"):
         fitted()(PAST[:, :5])

@@ -108,9 +108,9 @@ class VNTransformerClassifier(nn.Module):
         V, encoded = self.trunk(lifted, where)
         invariant = self.invariant(V).flatten(-2)
         if self.late_attributes is not None and scalars is not None:
-            scalars = self.late_attributes(V, lifted, scalars, mask)
-            exact = torch.promote_types(invariant.dtype, scalars.dtype)  # half precision would round attributes
-            invariant = torch.cat([invariant.to(exact), scalars.to(exact)], -1)
+            scalars = self.late_attributes(V, lifted, scalars, None if isinstance(where, Packing) else mask)
+            dtype = self.head[0].weight.dtype  # that of autocast would round attributes
+            invariant = torch.cat([invariant.to(dtype), scalars.to(dtype)], -1)
         return Features(V, invariant), encoded
 
     def _pool(self, x: Float[Tensor, "*batch N F"], mask: Bool[Tensor, "*batch N"] | None) -> Tensor:
