@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from dataclasses import replace
 
@@ -148,11 +149,19 @@ def test_own_model_and_own_loss(tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_model_trains(tmp_path, kind):
-    small = {"channels": 8, "num_heads": 2, "depth": 1}
-    model = KINDS[kind][0](**small, **({"num_classes": 2} if "classifier" in kind else {}))
-    data = clouds() if "classifier" in kind else tracks()
-    trained = train(config(model=model, epochs=1), tmp_path / "run", data=data)
-    assert trained.model.config.num_classes == 5 if "classifier" in kind else trained.model.config.num_future == 5
+    fields = {field.name for field in dataclasses.fields(KINDS[kind][0])}
+    small = {"channels": 8, "num_heads": 2, "depth": 1, "num_neighbors": 4, "num_classes": 2}
+    if kind in ("ri_conv", "gc_conv"):
+        small = {"num_classes": 2, "width": 0.1}
+    elif kind in ("tfn", "se3_transformer"):
+        pytest.importorskip("e3nn", reason="e3nn is not installed")
+        small |= {"width": 8}
+    elif "width" in fields:
+        small |= {"width": 0.1}
+    model = KINDS[kind][0](**{key: value for key, value in small.items() if key in fields})
+    classifies = "num_classes" in fields
+    trained = train(config(model=model, epochs=1), tmp_path / "run", data=clouds() if classifies else tracks())
+    assert trained.model.config.num_classes == 5 if classifies else trained.model.config.num_future == 5
 
 
 def test_bfloat16_and_compile_go_through(tmp_path):

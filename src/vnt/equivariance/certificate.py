@@ -25,6 +25,7 @@ from vnt.equivariance.enclosures import (
     mean_tokens,
 )
 from vnt.equivariance.subject import Subject
+from vnt.geometry.packing import padded
 from vnt.layers import VNMLP, VNEdgeConv, VNGate, VNLatentEncoder
 from vnt.models.backbone import VNLift, VNTrunk
 from vnt.models.classifier import VNTransformerClassifier
@@ -52,6 +53,7 @@ class Certificate:
         return float(self.relative.max())
 
 
+@padded()
 def certify(subject: Subject) -> Certificate:
     """The certificate of a classifier or forecaster of this library, in evaluation mode, at the subject's arguments.
 

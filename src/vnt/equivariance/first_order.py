@@ -23,6 +23,7 @@ from vnt.equivariance.ascent import climb, generators
 from vnt.equivariance.forward_attention import ForwardAttention
 from vnt.equivariance.subject import Subject
 from vnt.geometry import random_rotation, rotation_about
+from vnt.geometry.packing import padded
 from vnt.layers import VNLinear
 
 
@@ -106,6 +107,7 @@ class FirstOrderLaw:
         return quadratic(self.gram, R.to(self.gram)).clamp(min=0).sqrt() / self.scale
 
 
+@padded()
 def first_order_law(subject: Subject) -> FirstOrderLaw | None:
     """The law at the subject's arguments; None where the module has no ε bias.
 

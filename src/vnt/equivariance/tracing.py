@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 from vnt.equivariance.first_order import bias_layers, shifted_biases
 from vnt.equivariance.subject import Subject
 from vnt.geometry import rotate
+from vnt.geometry.packing import padded
 from vnt.geometry.symmetry import Action, relative_difference
 
 SHORT = 1e-5
@@ -56,6 +57,7 @@ class Step:
         return self.violation_out / max(self.violation_in, FLOOR[precision])
 
 
+@padded()
 def trace(
     subject: Subject, R: Float[Tensor, "B 3 3"], *, cancel_biases: bool = False, everything: bool = True
 ) -> list[Step]:
