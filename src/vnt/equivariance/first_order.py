@@ -66,7 +66,8 @@ def shifted_biases(layers: dict[str, VNLinear], shifts: dict[str, Float[Tensor, 
         for name, M in shifts.items()
     ]
     try:
-        yield
+        with padded():  # so that the first axis of what a layer gives counts items
+            yield
     finally:
         for hook in hooks:
             hook.remove()
