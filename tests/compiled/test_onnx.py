@@ -10,8 +10,8 @@ from vnt.models.config import ClassifierConfig
 
 def test_onnx_runtime_gives_what_eager_gives():
     """Exported at one size, run at others."""
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
+    pytest.importorskip("onnxscript", reason="the extra 'onnx' is not installed")
     torch.manual_seed(0)
     config = ClassifierConfig(num_classes=5, channels=8, num_heads=2, depth=1, point_channels=8, head_channels=8)
     model = VNTransformerClassifier(config).eval()

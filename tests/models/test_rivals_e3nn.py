@@ -16,13 +16,14 @@ import vnt
 from helpers import assert_close, centred_logits, random_mask
 from vnt.geometry import nearest_neighbors, random_rotation
 from vnt.models.rivals.e3nn_config import SE3TransformerConfig, TFNConfig
-from vnt.models.rivals.equivariant_kernels import Fiber, Gate, SteerableKernel, SteerableNorm, find_edges
+from vnt.models.rivals.equivariant_kernels import Fiber, SteerableKernel, find_edges
 from vnt.models.rivals.se3_transformer import (
     SE3Attention,
     SE3TransformerClassifier,
     SE3TransformerLayer,
     weighted_softmax,
 )
+from vnt.models.rivals.steerable_layers import Gate, SteerableNorm
 from vnt.models.rivals.tfn import TFNClassifier, TFNLayer
 from vnt.testing import equivariance_error
 

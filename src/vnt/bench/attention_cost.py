@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from vnt.bench.ceilings import peak_bytes, wait
-from vnt.bench.timing import interleaved_medians, markdown_table
+from vnt.bench.timing import interleaved_medians, markdown_table, peak_bytes, wait
 from vnt.kernels import kernels
 from vnt.layers import VNMultiheadAttention
 from vnt.models.rivals.equivariant_kernels import Edges, Fiber, find_edges

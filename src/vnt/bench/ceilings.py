@@ -1,10 +1,10 @@
 """What the machine can do at best, measured: the yardstick for what a model achieves on it."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+
+from vnt.bench.timing import fastest
 
 
 @dataclass(frozen=True)
@@ -26,40 +26,3 @@ def measure_ceilings(device: torch.device, dtype: torch.dtype) -> Ceilings:
     target = torch.empty_like(source)
     matrix = 2 * n**3 / fastest(lambda: torch.mm(a, b), device)
     return Ceilings(matrix, 2 * source.nbytes / fastest(lambda: target.copy_(source), device))
-
-
-def fastest(run: Callable[[], object], device: torch.device, rounds: int = 10) -> float:
-    """Seconds of the fastest of several rounds, after two that do not count."""
-    return min(durations(run, device, rounds))
-
-
-def durations(run: Callable[[], object], device: torch.device, rounds: int) -> list[float]:
-    """Seconds of each round, after two that do not count; waits for the device."""
-    found = []
-    for _ in range(rounds + 2):
-        wait(device)
-        start = time.perf_counter()
-        run()
-        wait(device)
-        found.append(time.perf_counter() - start)
-    return found[2:]
-
-
-def wait(device: torch.device) -> None:
-    """Until all that was asked of the device is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
-    """Bytes that one run holds at the most beyond what is there already."""
-    if device.type != "cuda":
-        from vnt.bench.timing import peak_memory
-
-        return int(peak_memory(run) * 2**20)
-    run()
-    before = torch.cuda.memory_allocated(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    run()
-    wait(device)
-    return torch.cuda.max_memory_allocated(device) - before

@@ -6,8 +6,7 @@ import statistics
 import torch
 import torch.nn.functional as F
 
-from vnt.bench.ceilings import durations, peak_bytes
-from vnt.bench.timing import markdown_table
+from vnt.bench.timing import durations, markdown_table, peak_bytes
 from vnt.models.classifier import VNTransformerClassifier
 from vnt.models.config import ClassifierConfig
 

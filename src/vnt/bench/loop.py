@@ -8,8 +8,7 @@ from pathlib import Path
 
 import torch
 
-from vnt.bench.ceilings import wait
-from vnt.bench.timing import markdown_table
+from vnt.bench.timing import markdown_table, wait
 from vnt.bench.toy import toy_clouds
 from vnt.data.batches import CloudBatch
 from vnt.evaluation.evaluate import forward

@@ -5,8 +5,7 @@ import functools
 import torch
 import torch.nn.functional as F
 
-from vnt.bench.ceilings import wait
-from vnt.bench.timing import interleaved_medians, markdown_table
+from vnt.bench.timing import interleaved_medians, markdown_table, wait
 from vnt.geometry import pack_ragged
 from vnt.models import classifier
 from vnt.models.config import ClassifierConfig

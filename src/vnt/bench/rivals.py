@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vnt.bench.ceilings import fastest
-from vnt.bench.timing import markdown_table
+from vnt.bench.timing import fastest, markdown_table
 from vnt.data.batches import Batch
 from vnt.data.cloud_set import Split
 from vnt.equivariance.audit import audit

@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from vnt.bench.ceilings import Ceilings, durations, measure_ceilings, peak_bytes
+from vnt.bench.ceilings import Ceilings, measure_ceilings
 from vnt.bench.encoder import PEER, has_peer, make_peer
-from vnt.bench.timing import markdown_table
+from vnt.bench.timing import durations, markdown_table, peak_bytes
 from vnt.kernels import kernels
 from vnt.layers import VNEncoder, VNLatentEncoder
 

@@ -43,6 +43,41 @@ def peak_memory(run: Callable[[], object]) -> float:
     return most / 2**20
 
 
+def fastest(run: Callable[[], object], device: torch.device, rounds: int = 10) -> float:
+    """Seconds of the fastest of several rounds, after two that do not count."""
+    return min(durations(run, device, rounds))
+
+
+def durations(run: Callable[[], object], device: torch.device, rounds: int) -> list[float]:
+    """Seconds of each round, after two that do not count; waits for the device."""
+    found = []
+    for _ in range(rounds + 2):
+        wait(device)
+        start = time.perf_counter()
+        run()
+        wait(device)
+        found.append(time.perf_counter() - start)
+    return found[2:]
+
+
+def wait(device: torch.device) -> None:
+    """Until all that was asked of the device is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
+    """Bytes that one run holds at the most beyond what is there already."""
+    if device.type != "cuda":
+        return int(peak_memory(run) * 2**20)
+    run()
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    run()
+    wait(device)
+    return torch.cuda.max_memory_allocated(device) - before
+
+
 def describe_machine(device: torch.device | None = None) -> str:
     """Processor, threads and versions: what a number means nothing without."""
     versions = f"torch {torch.__version__}, Python {platform.python_version()}"

@@ -10,7 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from vnt.kernels.launch import Settings, launch
-from vnt.kernels.projection import matrix, norm_backward, tokens
+from vnt.kernels.tiles import coordinates, matrix, norm_backward, put_coordinates, tokens
 
 
 @triton.jit
@@ -54,21 +54,7 @@ def _mlp_forward(
         )  # fmt: skip
         wo = tl.trans(matrix(w2, h, C, BLOCK_H, HIDDEN))
         y0, y1, y2 = tl.dot(h0.to(half), wo, y0), tl.dot(h1.to(half), wo, y1), tl.dot(h2.to(half), wo, y2)
-    at = t[:, None] * (3 * C) + tl.arange(0, C)[None, :]
-    kind = out.dtype.element_ty
-    tl.store(out + at, y0.to(kind), inside[:, None])
-    tl.store(out + at + C, y1.to(kind), inside[:, None])
-    tl.store(out + at + 2 * C, y2.to(kind), inside[:, None])
-
-
-@triton.jit
-def put_rows(x, v0, v1, v2, t, inside, first, stride: tl.constexpr, COLUMNS: tl.constexpr):
-    """The three coordinates of a block of tokens, from column ``first`` of rows of ``stride`` numbers on."""
-    at = t[:, None] * (3 * stride) + first + tl.arange(0, COLUMNS)[None, :]
-    kind = x.dtype.element_ty
-    tl.store(x + at, v0.to(kind), inside[:, None])
-    tl.store(x + at + stride, v1.to(kind), inside[:, None])
-    tl.store(x + at + 2 * stride, v2.to(kind), inside[:, None])
+    put_coordinates(out, y0, y1, y2, t, inside, 0, C, C)
 
 
 @triton.jit
@@ -82,13 +68,11 @@ def _mlp_backward(
     inside = t < T
     x0, x1, x2, r = tokens(x, t, inside, norm_eps, C)
     n0, n1, n2 = (x0 * r[:, None]).to(half), (x1 * r[:, None]).to(half), (x2 * r[:, None]).to(half)
-    put_rows(unit, n0, n1, n2, t, inside, 0, C, C)
-    at = t[:, None] * (3 * C) + tl.arange(0, C)[None, :]
-    g0 = tl.load(grad + at, inside[:, None], 0.0).to(half)
-    g1 = tl.load(grad + at + C, inside[:, None], 0.0).to(half)
-    g2 = tl.load(grad + at + 2 * C, inside[:, None], 0.0).to(half)
+    put_coordinates(unit, n0, n1, n2, t, inside, 0, C, C)
+    g0, g1, g2 = coordinates(grad, t, inside, C)
+    g0, g1, g2 = g0.to(half), g1.to(half), g2.to(half)
     if half_grad is not None:  # the gradient is not in half precision already
-        put_rows(half_grad, g0, g1, g2, t, inside, 0, C, C)
+        put_coordinates(half_grad, g0, g1, g2, t, inside, 0, C, C)
     d0 = tl.zeros((BLOCK, C), tl.float32)
     d1, d2 = tl.zeros((BLOCK, C), tl.float32), tl.zeros((BLOCK, C), tl.float32)
     for h in range(0, HIDDEN, BLOCK_H):
@@ -97,14 +81,14 @@ def _mlp_backward(
         q0, q1, q2 = tl.dot(n0, wq_t), tl.dot(n1, wq_t), tl.dot(n2, wq_t)
         k0, k1, k2 = tl.dot(n0, wk_t), tl.dot(n1, wk_t), tl.dot(n2, wk_t)
         h0, h1, h2 = rectified(q0, q1, q2, k0, k1, k2, beta, relu_eps)
-        put_rows(hidden, h0, h1, h2, t, inside, h, HIDDEN, BLOCK_H)
+        put_coordinates(hidden, h0, h1, h2, t, inside, h, HIDDEN, BLOCK_H)
         dq0, dq1, dq2, dk0, dk1, dk2 = rectified_backward(
             q0, q1, q2, k0, k1, k2, tl.dot(g0, wo), tl.dot(g1, wo), tl.dot(g2, wo), beta, relu_eps
         )
         dq0, dq1, dq2 = dq0.to(half), dq1.to(half), dq2.to(half)
         dk0, dk1, dk2 = dk0.to(half), dk1.to(half), dk2.to(half)
-        put_rows(dqk, dq0, dq1, dq2, t, inside, h, 2 * HIDDEN, BLOCK_H)
-        put_rows(dqk, dk0, dk1, dk2, t, inside, HIDDEN + h, 2 * HIDDEN, BLOCK_H)
+        put_coordinates(dqk, dq0, dq1, dq2, t, inside, h, 2 * HIDDEN, BLOCK_H)
+        put_coordinates(dqk, dk0, dk1, dk2, t, inside, HIDDEN + h, 2 * HIDDEN, BLOCK_H)
         d0 = tl.dot(dk0, wk, tl.dot(dq0, wq, d0))
         d1 = tl.dot(dk1, wk, tl.dot(dq1, wq, d1))
         d2 = tl.dot(dk2, wk, tl.dot(dq2, wq, d2))

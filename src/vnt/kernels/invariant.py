@@ -9,17 +9,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from vnt.kernels.feedforward import put_rows, rectified, rectified_backward, weight_gradient
+from vnt.kernels.feedforward import rectified, rectified_backward, weight_gradient
 from vnt.kernels.launch import Settings, launch
-from vnt.kernels.projection import matrix
-
-
-@triton.jit
-def _three(x, at, inside, C: tl.constexpr):
-    """Three rows of C numbers each: the coordinates of tokens, or their frames'."""
-    x0 = tl.load(x + at, inside[:, None], 0.0).to(tl.float32)
-    x1 = tl.load(x + at + C, inside[:, None], 0.0).to(tl.float32)
-    return x0, x1, tl.load(x + at + 2 * C, inside[:, None], 0.0).to(tl.float32)
+from vnt.kernels.tiles import coordinates, matrix, put_coordinates
 
 
 @triton.jit
@@ -46,7 +38,7 @@ def _invariant_forward(
     t = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK).to(tl.int64)
     inside = t < T
     at = t[:, None] * (3 * C) + tl.arange(0, C)[None, :]
-    x0, x1, x2 = _three(x, at, inside, C)
+    x0, x1, x2 = coordinates(x, t, inside, C)
     q0, q1, q2, k0, k1, k2 = _hidden(x0, x1, x2, w, w.dtype.element_ty, C, HIDDEN)
     h0, h1, h2 = rectified(q0, q1, q2, k0, k1, k2, beta, eps)
     for d in tl.static_range(3):
@@ -78,11 +70,11 @@ def _invariant_backward(
     t = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK).to(tl.int64)
     inside = t < T
     at = t[:, None] * (3 * C) + tl.arange(0, C)[None, :]
-    x0, x1, x2 = _three(x, at, inside, C)
-    put_rows(half_x, x0, x1, x2, t, inside, 0, C, C)
+    x0, x1, x2 = coordinates(x, t, inside, C)
+    put_coordinates(half_x, x0, x1, x2, t, inside, 0, C, C)
     q0, q1, q2, k0, k1, k2 = _hidden(x0, x1, x2, w, half, C, HIDDEN)
     h0, h1, h2 = rectified(q0, q1, q2, k0, k1, k2, beta, eps)
-    put_rows(hidden, h0, h1, h2, t, inside, 0, HIDDEN, HIDDEN)
+    put_coordinates(hidden, h0, h1, h2, t, inside, 0, HIDDEN, HIDDEN)
     dx0, dx1, dx2 = tl.zeros_like(x0), tl.zeros_like(x0), tl.zeros_like(x0)
     dh0, dh1, dh2 = tl.zeros_like(h0), tl.zeros_like(h0), tl.zeros_like(h0)
     dx0, dx1, dx2, dh0, dh1, dh2 = _along(
@@ -97,13 +89,13 @@ def _invariant_backward(
     dq0, dq1, dq2, dk0, dk1, dk2 = rectified_backward(q0, q1, q2, k0, k1, k2, dh0, dh1, dh2, beta, eps)
     dq0, dq1, dq2 = dq0.to(half), dq1.to(half), dq2.to(half)
     dk0, dk1, dk2 = dk0.to(half), dk1.to(half), dk2.to(half)
-    put_rows(dqk, dq0, dq1, dq2, t, inside, 0, 2 * HIDDEN, HIDDEN)
-    put_rows(dqk, dk0, dk1, dk2, t, inside, HIDDEN, 2 * HIDDEN, HIDDEN)
+    put_coordinates(dqk, dq0, dq1, dq2, t, inside, 0, 2 * HIDDEN, HIDDEN)
+    put_coordinates(dqk, dk0, dk1, dk2, t, inside, HIDDEN, 2 * HIDDEN, HIDDEN)
     wq, wk = matrix(w, 0, HIDDEN, C, C), matrix(w, HIDDEN * C, HIDDEN, C, C)
     dx0 = tl.dot(dk0, wk, tl.dot(dq0, wq, dx0))
     dx1 = tl.dot(dk1, wk, tl.dot(dq1, wq, dx1))
     dx2 = tl.dot(dk2, wk, tl.dot(dq2, wq, dx2))
-    put_rows(dx, dx0, dx1, dx2, t, inside, 0, C, C)
+    put_coordinates(dx, dx0, dx1, dx2, t, inside, 0, C, C)
 
 
 FORWARD: Settings = {"BLOCK": 32, "num_warps": 2, "num_stages": 1}

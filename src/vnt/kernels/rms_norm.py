@@ -6,7 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from vnt.kernels.launch import Settings, launch
-from vnt.kernels.projection import programs, tokens
+from vnt.kernels.tiles import coordinates, programs, put_coordinates, tokens
 
 
 @triton.jit
@@ -14,12 +14,8 @@ def _rms_norm(x, gain, out, T, eps, C: tl.constexpr, BLOCK: tl.constexpr):
     t = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK).to(tl.int64)
     inside = t < T
     x0, x1, x2, r = tokens(x, t, inside, eps, C)
-    at = t[:, None] * (3 * C) + tl.arange(0, C)[None, :]
     scale = r[:, None] * tl.load(gain + tl.arange(0, C))[None, :]
-    kind = out.dtype.element_ty
-    tl.store(out + at, (x0 * scale).to(kind), inside[:, None])
-    tl.store(out + at + C, (x1 * scale).to(kind), inside[:, None])
-    tl.store(out + at + 2 * C, (x2 * scale).to(kind), inside[:, None])
+    put_coordinates(out, x0 * scale, x1 * scale, x2 * scale, t, inside, 0, C, C)
 
 
 @triton.jit
@@ -27,22 +23,17 @@ def _rms_norm_backward(x, gain, grad, dx, dgain, T, eps, C: tl.constexpr, BLOCK:
     """With d = gain · grad: dx = r d − x r³ ⟨d, x⟩ / C; one partial sum of dgain for each program."""
     gains = tl.load(gain + tl.arange(0, C))[None, :]
     sums = tl.zeros((BLOCK, C), tl.float32)
-    kind = dx.dtype.element_ty
     for block in range(tl.program_id(0), tl.cdiv(T, BLOCK), tl.num_programs(0)):
         t = block * BLOCK + tl.arange(0, BLOCK).to(tl.int64)
         inside = t < T
         x0, x1, x2, r = tokens(x, t, inside, eps, C)
-        at = t[:, None] * (3 * C) + tl.arange(0, C)[None, :]
-        g0 = tl.load(grad + at, inside[:, None], 0.0).to(tl.float32)
-        g1 = tl.load(grad + at + C, inside[:, None], 0.0).to(tl.float32)
-        g2 = tl.load(grad + at + 2 * C, inside[:, None], 0.0).to(tl.float32)
+        g0, g1, g2 = coordinates(grad, t, inside, C)
         along = g0 * x0 + g1 * x1 + g2 * x2
         back = (tl.sum(along * gains, 1) * r * r * r / C)[:, None]
-        r = r[:, None]
-        sums += along * r
-        tl.store(dx + at, (r * gains * g0 - back * x0).to(kind), inside[:, None])
-        tl.store(dx + at + C, (r * gains * g1 - back * x1).to(kind), inside[:, None])
-        tl.store(dx + at + 2 * C, (r * gains * g2 - back * x2).to(kind), inside[:, None])
+        sums += along * r[:, None]
+        scale = r[:, None] * gains
+        d0, d1, d2 = scale * g0 - back * x0, scale * g1 - back * x1, scale * g2 - back * x2
+        put_coordinates(dx, d0, d1, d2, t, inside, 0, C, C)
     tl.store(dgain + tl.program_id(0) * C + tl.arange(0, C), tl.sum(sums, 0))
 
 

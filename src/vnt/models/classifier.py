@@ -8,6 +8,7 @@ from vnt.geometry import Packing, masked_max, masked_mean, pack_ragged
 from vnt.layers import VNInvariant
 from vnt.models.backbone import Features, LateAttributes, VNLift, VNTrunk, lift_cloud
 from vnt.models.config import ClassifierConfig
+from vnt.models.heads import make_head, make_point_mlp
 from vnt.models.tokens import input_tokens, num_input_channels
 
 
@@ -51,22 +52,11 @@ class VNTransformerClassifier(nn.Module):
         width = config.channels * config.spatial_dim + (config.num_attributes if config.fusion == "late" else 0)
         self.point_mlp = None
         if config.point_channels > 0:
-            self.point_mlp = nn.Sequential(
-                nn.Linear(width, config.point_channels),
-                nn.LayerNorm(config.point_channels),
-                nn.GELU(),
-                nn.Linear(config.point_channels, config.point_channels),
-            )
+            self.point_mlp = make_point_mlp(width, config.point_channels)
             width = config.point_channels
         if config.pooling == "mean+max":
             width *= 2
-        self.head = nn.Sequential(
-            nn.Linear(width, config.head_channels),
-            nn.LayerNorm(config.head_channels),
-            nn.GELU(),
-            nn.Dropout(config.dropout),
-            nn.Linear(config.head_channels, config.num_classes),
-        )
+        self.head = make_head(width, config.head_channels, config.num_classes, config.dropout)
 
     def forward(
         self,

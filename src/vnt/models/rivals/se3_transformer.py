@@ -11,12 +11,11 @@ from vnt.models.rivals.e3nn_config import SE3TransformerConfig
 from vnt.models.rivals.equivariant_kernels import (
     Edges,
     Fiber,
-    Gate,
     SelfInteraction,
     SteerableKernel,
-    SteerableNorm,
 )
 from vnt.models.rivals.steerable import SteerableClassifier
+from vnt.models.rivals.steerable_layers import Gate, SteerableNorm
 from vnt.precision import at_least_float32
 
 

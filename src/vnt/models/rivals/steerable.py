@@ -5,8 +5,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt.geometry import masked_max, masked_mean
+from vnt.models.heads import make_head, make_point_mlp
 from vnt.models.rivals.e3nn_config import SteerableConfig
-from vnt.models.rivals.equivariant_kernels import EPS, Fiber, SelfInteraction, SteerableNorm, find_edges
+from vnt.models.rivals.equivariant_kernels import EPS, Fiber, SelfInteraction, find_edges
+from vnt.models.rivals.steerable_layers import SteerableNorm
 from vnt.models.tokens import InputTokens, normalized_tokens
 from vnt.precision import full_precision
 
@@ -35,20 +37,9 @@ class SteerableClassifier(nn.Module):
         self.norm = SteerableNorm(self.fiber)
         self.point_mlp, width = None, sum(self.fiber)
         if config.point_channels > 0:
-            self.point_mlp = nn.Sequential(
-                nn.Linear(width, config.point_channels),
-                nn.LayerNorm(config.point_channels),
-                nn.GELU(),
-                nn.Linear(config.point_channels, config.point_channels),
-            )
+            self.point_mlp = make_point_mlp(width, config.point_channels)
             width = config.point_channels
-        self.head = nn.Sequential(
-            nn.Linear(2 * width, config.head_channels),
-            nn.LayerNorm(config.head_channels),
-            nn.GELU(),
-            nn.Dropout(config.dropout),
-            nn.Linear(config.head_channels, config.num_classes),
-        )
+        self.head = make_head(2 * width, config.head_channels, config.num_classes, config.dropout)
 
     def forward(
         self,

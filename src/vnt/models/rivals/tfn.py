@@ -8,12 +8,11 @@ from vnt.models.rivals.e3nn_config import TFNConfig
 from vnt.models.rivals.equivariant_kernels import (
     Edges,
     Fiber,
-    Gate,
     SelfInteraction,
     SteerableKernel,
-    SteerableNorm,
 )
 from vnt.models.rivals.steerable import SteerableClassifier
+from vnt.models.rivals.steerable_layers import Gate, SteerableNorm
 
 
 class TFNLayer(nn.Module):
