@@ -4,9 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo lint test bench clean
+.PHONY: help setup demo lint test test-slow bench clean
 help:
 	@echo "make test    set up $(VENV), then run every test"
+	@echo "make test-slow  train every classifier on the built-in shapes: about an hour on two cores"
 	@echo "make demo    five minutes: train, turn the test data, see which model cares; runs/demo/report.html"
 	@echo "make lint    ruff, pyrefly and the import contracts"
 	@echo "make bench   speed, memory, exactness and data throughput, beside others, as tables"
@@ -38,6 +39,9 @@ test: $(READY)
 	$(BIN)/pytest -n 2 --jaxtyping-packages=vnt,beartype.beartype $(addprefix --ignore=,$(UNHOOKED)) $(NOT_THERE)
 	$(BIN)/pytest -n 2 $(UNHOOKED) src/vnt/data
 	TRITON_INTERPRET=1 $(BIN)/pytest tests/kernels
+
+test-slow: $(READY)
+	$(BIN)/pytest -m slow tests/slow
 
 bench: $(READY)
 	$(BIN)/vnt bench all

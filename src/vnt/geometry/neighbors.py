@@ -13,6 +13,9 @@ from torch import Tensor
 from vnt.geometry.masking import blank
 from vnt.precision import at_least_float32
 
+FEW = 8
+"""Coordinates up to which differences are worth taking; `torch.cdist` takes them quickly on the CPU alone."""
+
 
 def default_tie_tolerance(dtype: torch.dtype) -> float:
     """Relative difference below which two numbers count as equal: well above rounding, well below geometry."""
@@ -26,13 +29,15 @@ def nearest_neighbors(
     *,
     tie_tolerance: float | None = None,
     resolution: Float[Tensor, "*batch"] | None = None,
+    num_slots: int | None = None,
 ) -> tuple[Int[Tensor, "*batch N K"], Float[Tensor, "*batch N K"]]:
     """The ``num_neighbors`` nearest other points of each point, as indices and weights.
 
     A point closer than the k-th distance has weight 1; the t points tied at it share what is left of k: 1/t of it each.
     Weights sum to k, or to the number of other points where that is smaller. K is k plus as many slots as the largest
     tie needs; unused slots have weight 0. (Many copies of one point are a tie: they cost as much as they are.) A
-    compiled graph, which cannot ask how many that is, has 3k slots, and ties beyond that fall to index order.
+    compiled graph, which cannot ask how many that is, has ``num_slots``, 3k by default, and ties beyond that fall to
+    index order.
 
     Two distances are tied if they differ by less than ``tie_tolerance`` of themselves (1e-5, or 1e-10 in float64), or
     by less than four times ``resolution``, the rounding of the coordinates; by default that of ``positions``, more if
@@ -47,24 +52,32 @@ def nearest_neighbors(
     """
     if num_neighbors < 1:
         raise ValueError(f"num_neighbors must be at least 1, got {num_neighbors}")
-    N, most = positions.shape[-2], 3 * num_neighbors
+    num_slots = 3 * num_neighbors if num_slots is None else num_slots
     x = blank(at_least_float32(positions.detach()), mask)
     # Columns of points infinitely far away, so that there are always enough to choose from.
-    distance = F.pad(_distances(x, mask), (0, most), value=torch.inf)
-    exists = torch.isfinite(distance)
-    k = exists.sum(-1, keepdim=True).clamp(max=num_neighbors)  # (..., N, 1): fewer where there are fewer others
-
-    nearest = distance.topk(num_neighbors, dim=-1, largest=False).values
-    kth = nearest.gather(-1, (k - 1).clamp(min=0))
+    distances = F.pad(_distances(x, mask), (0, num_slots), value=torch.inf)
+    near, index = distances.topk(num_slots, dim=-1, largest=False)  # nearest first
+    k = torch.isfinite(near[..., :num_neighbors]).sum(-1, keepdim=True)  # (..., N, 1): less than k if there are fewer
+    kth = near.gather(-1, (k - 1).clamp(min=0))
     band = _band(x, kth, tie_tolerance, resolution)
-    closer = distance < kth - band
-    tied = (distance <= kth + band) & ~closer & exists
-    remaining = (k - closer.sum(-1, keepdim=True)).to(distance.dtype)
-    weight = closer + tied * (remaining / tied.sum(-1, keepdim=True).clamp(min=1))
+    if not torch.compiler.is_compiling():
+        num_used = _most(near, kth + band)
+        if num_used == num_slots:  # perhaps there are more
+            num_used = _most(distances, kth + band)
+            near, index = distances.topk(num_used, dim=-1, largest=False)
+        near, index = near[..., :num_used], index[..., :num_used]
 
-    num_slots = most if torch.compiler.is_compiling() else _largest(closer | tied)
-    index = distance.topk(num_slots, dim=-1, largest=False).indices
-    return index.clamp(max=N - 1), weight.gather(-1, index)
+    closer = near < kth - band
+    tied = (near <= kth + band) & ~closer & torch.isfinite(near)
+    remaining = (k - closer.sum(-1, keepdim=True)).to(near.dtype)
+    weight = closer + tied * (remaining / tied.sum(-1, keepdim=True).clamp(min=1))
+    return index.clamp(max=positions.shape[-2] - 1), weight
+
+
+def _most(distances: Float[Tensor, "*batch N M"], end: Float[Tensor, "*batch N 1"]) -> int:
+    """The most neighbours that any point has up to that distance, and at least one."""
+    used = (distances <= end) & torch.isfinite(distances)
+    return max(1, int(used.sum(-1).max())) if used.numel() > 0 else 1
 
 
 def _band(
@@ -81,18 +94,30 @@ def _band(
     return torch.where(torch.isfinite(kth), kth, 0) * tie_tolerance + 4 * resolution[..., None, None]
 
 
-def _largest(used: Bool[Tensor, "*batch N M"]) -> int:
-    """The most slots that any point uses, and at least one."""
-    return max(1, int(used.sum(-1).max())) if used.numel() > 0 else 1
-
-
 def _distances(x: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batch N"] | None) -> Float[Tensor, "*batch N N"]:
-    """Distances, from differences (not from a Gram matrix); infinite to itself and to padding."""
-    if torch.compiler.is_compiling():  # cdist cannot be exported at any size; a compiler fuses the plain formula
+    """Distances as exact as the coordinates are; infinite to itself and to padding."""
+    few = x.shape[-1] <= FEW
+    if torch.compiler.is_compiling() and (few or x.dtype == torch.float64):  # a compiler fuses the plain formula
         distance = (x[..., :, None, :] - x[..., None, :, :]).square().sum(-1).sqrt()
+    elif x.dtype != torch.float64 and not (few and x.device.type == "cpu"):
+        distance = _distances_by_product(x)
     else:
         distance = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
     absent = torch.eye(x.shape[-2], dtype=torch.bool, device=x.device)
     if mask is not None:
         absent = absent | ~mask[..., None, :]
     return distance.masked_fill(absent, torch.inf)
+
+
+def _distances_by_product(x: Float[Tensor, "*batch N D"]) -> Float[Tensor, "*batch N N"]:
+    """√(|a|² + |b|² − 2 ⟨a, b⟩) in float64: off by 1e-16 of the squares, less than what float32 rounds away in x."""
+    wide = x.double()
+    squares = wide.square().sum(-1)
+    return (
+        torch.matmul(-2 * wide, wide.mT)
+        .add_(squares[..., None])
+        .add_(squares[..., None, :])
+        .clamp_(min=0)
+        .sqrt_()
+        .to(x.dtype)
+    )

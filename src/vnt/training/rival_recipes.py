@@ -25,13 +25,17 @@ SGD: dict[str, Any] = {
     "epochs": 250,
     "batch_size": 32,
     "num_points": 0,
-    "precision": "float32",
-    "compile": False,
+    "precision": "bfloat16",
+    "compile": True,
+    "clip_norm": 0.0,
     "ema": 0.0,
 }
 """The recipe of VN-DGCNN that reaches what was published: 1,024 points, batch 32, cosine from 0.1 to 0.001."""
 ADAMW: dict[str, Any] = SGD | {
     "optimizer": "adamw",
+    "clip_norm": 1.0,
+    "precision": "float32",
+    "compile": False,
     "learning_rate": 1e-3,
     "final_learning_rate": 0.0,
     "weight_decay": 0.05,
@@ -48,17 +52,42 @@ MODELNET40: dict[str, Rival] = {
     "se3_transformer": ("SE(3)-Transformer", SE3TransformerConfig(num_classes=40), ADAMW),
 }
 SMALL_PYRAMID: dict[str, Any] = {
+    "num_classes": 21,
     "width": 0.25,
     "num_points": (48, 16, 6),
     "num_neighbors": (24, 12, 6),
     "num_shells": (3, 2, 1),
     "dropout": 0.0,
 }
-WHOLE: dict[str, Any] = {"num_points": 0, "epochs": 5}
-"""All points of each cloud: what neighbours are depends on how dense they are, and tests take all."""
+SMALL_NETWORK: dict[str, Any] = {"num_classes": 21, "width": 0.25, "dropout": 0.0}
+SMALL_STEERABLE: dict[str, Any] = {
+    "num_classes": 21,
+    "width": 24,
+    "depth": 2,
+    "num_neighbors": 8,
+    "point_channels": 128,
+    "head_channels": 128,
+}
+
+
+def _whole(epochs: int, learning_rate: float = 3e-3) -> dict[str, Any]:
+    """All points of each cloud: what neighbours are depends on how dense they are, and tests take all."""
+    return {"num_points": 0, "epochs": epochs, "learning_rate": learning_rate}
+
+
 SHAPES: dict[str, Rival] = {
-    "ri_conv": ("A small RI-Conv", RIConvConfig(num_classes=21, **SMALL_PYRAMID), WHOLE),
-    "gc_conv": ("A small GC-Conv", GCConvConfig(num_classes=21, **SMALL_PYRAMID), WHOLE),
+    "pointnet": ("A small PointNet", PointNetConfig(**SMALL_NETWORK), _whole(5)),
+    "dgcnn": ("A small DGCNN", DGCNNConfig(**SMALL_NETWORK, num_neighbors=8), _whole(4)),
+    "vn_pointnet": (
+        "A small VN-PointNet",
+        VNPointNetConfig(**SMALL_NETWORK, num_neighbors=8, pooling="max", norm_eps=1e-4, relu_eps=1e-4),
+        _whole(12, 1e-2),
+    ),
+    "vn_dgcnn": ("A small VN-DGCNN", VNDGCNNConfig(**SMALL_NETWORK | {"width": 0.2}, num_neighbors=8), _whole(6, 6e-3)),
+    "ri_conv": ("A small RI-Conv", RIConvConfig(**SMALL_PYRAMID), _whole(5)),
+    "gc_conv": ("A small GC-Conv", GCConvConfig(**SMALL_PYRAMID), _whole(5)),
+    "tfn": ("A small Tensor Field Network", TFNConfig(**SMALL_STEERABLE, max_degree=2), _whole(6, 5e-3)),
+    "se3_transformer": ("A small SE(3)-Transformer", SE3TransformerConfig(**SMALL_STEERABLE), _whole(5, 4e-3)),
 }
 FORECASTERS: dict[str, Rival] = {
     "constant_velocity": ("Constant velocity", ConstantVelocityConfig(), {}),

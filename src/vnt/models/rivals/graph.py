@@ -8,7 +8,11 @@ from torch import Tensor
 
 from vnt.geometry import nearest_neighbors
 from vnt.geometry.masking import blank
+from vnt.kernels import is_exporting
 from vnt.precision import at_least_float32
+
+SPARE = 4
+"""Slots for ties in a graph that is compiled to train; others have as many as it takes."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ def nearest_graph(
             theirs is taken to be as large, relative to the largest of them.
     """
     largest = blank(at_least_float32(places.detach()), mask).abs().amax((-2, -1))
-    index, weight = nearest_neighbors(places, num_neighbors - 1, mask, resolution=resolution * largest.clamp(min=1))
+    resolution = resolution * largest.clamp(min=1)
+    num_slots = None if is_exporting() else num_neighbors - 1 + SPARE
+    index, weight = nearest_neighbors(places, num_neighbors - 1, mask, resolution=resolution, num_slots=num_slots)
     own = torch.arange(places.shape[-2], device=index.device).expand(index.shape[:-1])[..., None]
     return Graph(torch.cat([own, index], -1), torch.cat([torch.ones_like(weight[..., :1]), weight], -1), mask)
