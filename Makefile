@@ -32,7 +32,7 @@ lint: $(READY)
 
 # Twice: shapes in signatures are checked by jaxtyping + beartype, whose import hook torch.compile cannot trace, and
 # which answers wrong input before we can.
-UNHOOKED := tests/compiled tests/errors tests/data tests/cli tests/docs tests/training tests/equivariance
+UNHOOKED := tests/compiled tests/errors tests/data tests/cli tests/docs tests/training tests/equivariance tests/reproduction tests/slow
 # And the GPU's kernels a third time, by Triton's interpreter, which must be chosen before Triton is first imported.
 NOT_THERE := --ignore=src/vnt/data --ignore=src/vnt/kernels --ignore=tests/kernels
 test: $(READY)

@@ -1,5 +1,7 @@
 """Every classifier learns the built-in shapes by its own recipe, in minutes of two CPU cores: `make test-slow`."""
 
+import sys
+
 import pytest
 
 from vnt.data import as_batch
@@ -26,7 +28,7 @@ def test_it_learns_and_turning_the_test_set_tells_which_it_is(name, tmp_path, ca
     still, turned = (evaluate_batches(trained.model, test, rotation=r, up="z").accuracy for r in ("I", "SO3"))
     with capsys.disabled():
         minutes = trained.metrics[-1]["seconds"] / 60
-        print(f"\n{name}: {still:.1%} at I/I, {turned:.1%} at I/SO(3), {minutes:.1f} minutes", flush=True)
+        sys.stdout.write(f"\n{name}: {still:.1%} at I/I, {turned:.1%} at I/SO(3), {minutes:.1f} minutes\n")
     assert still >= 0.85
     if name in INVARIANT:
         assert abs(still - turned) <= 0.005

@@ -19,7 +19,7 @@ from vnt.models.rivals.forecasting import Solved
 from vnt.models.saving import load
 from vnt.training.config import Rotation, TrainConfig
 from vnt.training.distributed import choose_device
-from vnt.training.loop import train
+from vnt.training.loop import Moment, train
 from vnt.training.recipes import recipe
 from vnt.training.run_folder import RunFolder
 from vnt.training.runs import evaluate
@@ -67,11 +67,12 @@ def compare(
     changes: dict[str, Any] | None = None,
     data_folder: Path | None = None,
     say: Callable[[str], None] = lambda words: None,
+    watch: Callable[[Moment], None] | None = None,
 ) -> list[Standing]:
     """Train every recipe under every training rotation, for so many minutes each, and say how they stand.
 
     A recipe that has finished in ``folder`` is not trained again. ``changes`` are settings of `TrainConfig` that all
-    are given.
+    are given. ``say`` hears what begins, ``watch`` how the training of it goes on.
     """
     if minutes <= 0:
         raise ValueError(f"minutes must be positive, got {minutes}")
@@ -86,7 +87,7 @@ def compare(
             if not (run.exists and run.about().get("finished")):
                 planned = budgeted(replace(config, rotation=rotation), data, minutes)
                 say(f"{name}, trained under {rotation}: {planned.epochs} epochs")
-                train(planned, run.path, data=None, data_folder=data_folder, resume=run.exists)
+                train(planned, run.path, data=None, data_folder=data_folder, resume=run.exists, watch=watch)
             standings.append(_standing(name, run, data, split, device, data_folder))
     return standings
 
@@ -112,7 +113,7 @@ def _standing(
     found = evaluate(run.path, split=split, device=device, data_folder=data_folder).summary()
     scores = {key.split("/")[1]: value.get("accuracy", value.get("ade")) for key, value in found.items()}
     few = data.val.rows(torch.arange(min(len(data.val), AUDITED)))
-    report = audit(model, *_arguments(few), also=(), precisions=("float64",), num_certified=0, num_samples=6)
+    report = audit(model, *arguments_of(few), also=(), precisions=("float64",), num_certified=0, num_samples=6)
     return Standing(
         recipe=name,
         trained=config.rotation,
@@ -126,7 +127,7 @@ def _standing(
     )
 
 
-def _arguments(batch: Batch) -> list[torch.Tensor | None]:
+def arguments_of(batch: Batch) -> list[torch.Tensor | None]:
     """What a model is called with; those that are not there at the end are left out."""
     given = batch.tensors()
     found = [given.get("points", given.get("past")), *(given.get(name) for name in ("attributes", "mask", "vectors"))]
@@ -146,14 +147,13 @@ def table(standings: list[Standing]) -> str:
     """One line for each, best under SO(3) first."""
     clouds = _are_accuracies(standings)
     rotations = list(standings[0].scores)
-    quickest = min(s.microseconds for s in standings)
     rows = [
         [
             s.recipe,
             s.trained,
             *(f"{s.scores[r]:.1%}" if clouds else f"{s.scores[r]:.2f} m" for r in rotations),
             f"{s.parameters:,}",
-            f"{s.microseconds / quickest:.1f}",
+            f"{s.microseconds:,.0f}",
             f"{s.epochs} in {s.minutes:.1f} min",
             f"{s.verdict} ({s.worst:.0e})",
         ]
@@ -164,7 +164,7 @@ def table(standings: list[Standing]) -> str:
         "trained",
         *(f"test {r}" for r in rotations),
         "parameters",
-        "time per item",
+        "µs per item",
         "epochs",
         "verdict",
     ]

@@ -44,21 +44,27 @@ class Options:
 def run(arguments: list[str]) -> None:
     """Parse and run ``vnt compare ...``."""
     options = tyro.cli(Options, args=arguments, prog="vnt compare")
+    from rich.console import Console
+
     from vnt.bench import rivals
     from vnt.bench.picture import pareto_picture
+    from vnt.cli.training import watching
     from vnt.files import atomic_write
 
-    standings = rivals.compare(
-        list(options.recipes),
-        options.out,
-        minutes=options.minutes,
-        rotations=options.rotations,
-        split=options.split,
-        device=options.device,
-        seed=options.seed,
-        data_folder=options.data,
-        say=_say,
-    )
+    console = Console(stderr=True)
+    with watching(console) as watch:
+        standings = rivals.compare(
+            list(options.recipes),
+            options.out,
+            minutes=options.minutes,
+            rotations=options.rotations,
+            split=options.split,
+            device=options.device,
+            seed=options.seed,
+            data_folder=options.data,
+            say=lambda words: console.print(words, markup=False),
+            watch=watch,
+        )
     text, record = rivals.table(standings), rivals.record(standings)
     with atomic_write(options.out / "compare.json") as path:
         path.write_text(json.dumps(record, indent=1) + "\n")
@@ -66,7 +72,3 @@ def run(arguments: list[str]) -> None:
         path.write_text(text + "\n", encoding="utf-8")
     pareto_picture(record, options.out / "pareto.png")
     sys.stdout.write(f"{text}\n\n{options.out / 'pareto.png'}\n")
-
-
-def _say(words: str) -> None:
-    sys.stderr.write(f"{words}\n")

@@ -18,6 +18,7 @@ COMMANDS = {
     "evaluate": "accuracy or forecasting errors of a run, turned and not turned",
     "predict": "classes of clouds, futures of tracks, for your own files",
     "compare": "models side by side, trained on a budget: turned, counted, timed, audited",
+    "reproduce": "every table and figure of the paper, beside what was published",
     "audit": "how equivariant a trained model is: measured, bounded, explained",
     "bench": "how fast it is on this machine, beside others",
     "runs": "list runs, compare two of them",

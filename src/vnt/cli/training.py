@@ -106,6 +106,8 @@ def watching(console: Console) -> Generator[Watcher]:
 
         def watch(moment: Moment) -> None:
             about = f"epoch {moment.epoch + 1}"
+            if moment.step < progress.tasks[task].completed:  # another run has begun
+                progress.reset(task)
             progress.update(task, completed=moment.step, total=moment.num_steps, loss=moment.loss, description=about)
             if moment.metrics is not None:
                 progress.console.print(metrics_line(moment.metrics))

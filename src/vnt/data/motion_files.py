@@ -114,12 +114,14 @@ def read_ready(path: Path, subset: str | None = None) -> dict[str, Any]:
         "is_test": arrays["is_test"],
     }
     keep = arrays["valid"].all(axis=1) if "valid" in arrays else np.ones(M, bool)
-    if subset == "paper":
+    if subset is not None:
+        if subset not in ("paper", "paper_test"):
+            raise ValueError(f"subset must be None, 'paper' or 'paper_test', got {subset!r}")
         if "paper_size_subset" not in arrays:
-            raise ValueError("the file has no subset 'paper'")
-        keep, fields["is_test"] = keep & arrays["paper_size_subset"], arrays["paper_size_is_test"]
-    elif subset is not None:
-        raise ValueError(f"subset must be None or 'paper', got {subset!r}")
+            raise ValueError(f"the file has no subset {subset!r}")
+        chosen, is_test = arrays["paper_size_subset"], arrays["paper_size_is_test"]
+        keep = keep & (chosen if subset == "paper" else (chosen & is_test) | ~arrays["is_test"])
+        fields["is_test"] = chosen & is_test
     dt = round(float(arrays["dt"]), 6)
     fields = {name: values[keep] for name, values in fields.items()}
     return fields | {"attribute_names": tuple(names), "dt": dt, "name": path.stem}

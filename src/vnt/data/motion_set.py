@@ -203,10 +203,14 @@ def save_parts(parts: Sequence[MotionSet], path: Path | str, *, name: str) -> No
     write_arrays(path, arrays, {"name": name, "dt": dt, "attribute_names": parts[0].attribute_names})
 
 
-def load(path: Path | str, *, subset: Literal["paper"] | None = None) -> MotionSet:
+Subset = Literal["paper", "paper_test"]
+
+
+def load(path: Path | str, *, subset: Subset | None = None) -> MotionSet:
     """A set that `save` or `vnt.data.convert` wrote, or one of the ready ``.npz`` files.
 
-    ``subset="paper"`` takes from ``womd_vehicles.npz`` the moving vehicles, and the split, of the paper's size.
+    ``subset="paper"`` takes from ``womd_vehicles.npz`` the moving vehicles, and the split, of the paper's size;
+    "paper_test" its test vehicles, and all that are in no test scenario to train on.
     """
     path = require_file(path)
     with blame(path):

@@ -15,7 +15,7 @@ from vnt.data.cloud_set import CloudSet, Split, carve
 from vnt.data.embedded import SHAPE_CLASSES, make_motion, make_shapes
 from vnt.data.locations import find_set, is_named_only, look_up
 from vnt.data.motion_inputs import motion_inputs
-from vnt.data.motion_set import MotionSet, load
+from vnt.data.motion_set import MotionSet, Subset, load
 from vnt.data.polka_dot import add_polka_dots
 from vnt.spelling import suggest
 
@@ -76,6 +76,10 @@ def _shapes(split: Split, folder: Path | None) -> CloudSet:
     return _generated_shapes(split)
 
 
+def _dotted_shapes(split: Split, folder: Path | None) -> CloudSet:
+    return add_polka_dots(_generated_shapes(split))
+
+
 @cache
 def _generated_shapes(split: Split) -> CloudSet:
     """Generated once in a process: several runs in one program wait for it once."""
@@ -126,7 +130,7 @@ def _scans(split: Split, folder: Path | None, *, variant: scanobjectnn.Variant) 
 
 
 def _windows(
-    split: Split, folder: Path | None, *, name: str, files: tuple[str, ...], subset: Literal["paper"] | None = None
+    split: Split, folder: Path | None, *, name: str, files: tuple[str, ...], subset: Subset | None = None
 ) -> MotionSet:
     hint = "`vnt data convert` makes it from the recordings that its authors hand out."
     if subset is not None:
@@ -141,7 +145,7 @@ def _windows(
     return train if split == "train" else val
 
 
-def _windows_of(name: str, about: str, *files: str, subset: Literal["paper"] | None = None) -> DataSet:
+def _windows_of(name: str, about: str, *files: str, subset: Subset | None = None) -> DataSet:
     load = partial(_windows, name=name, files=files, subset=subset)
     return DataSet("motion", f"{name}, {about}", files, load)
 
@@ -158,6 +162,7 @@ def _scans_of(variant: scanobjectnn.Variant, about: str) -> DataSet:
 
 SETS: dict[str, DataSet] = {
     "shapes": DataSet("clouds", f"{len(SHAPE_CLASSES)} kinds of objects as a scanner sees them", (), _shapes),
+    "shapes_polka_dot": DataSet("clouds", "the same with the paper's attribute", (), _dotted_shapes),
     "motion": DataSet("motion", "a vehicle on hilly ground, 1.1 s -> 3 s", (), _motion),
     "modelnet40": _modelnet_of("CAD models of 40 classes", partial(_modelnet, num_classes=40)),
     "modelnet10": _modelnet_of("10 of these classes", partial(_modelnet, num_classes=10)),
@@ -166,6 +171,9 @@ SETS: dict[str, DataSet] = {
     "womd": _windows_of("Waymo Open Motion", "vehicles, 1.1 s -> 8 s", "womd.safetensors", "womd_vehicles.npz"),
     "womd_paper": _windows_of(
         "Waymo Open Motion", "4,894 that move, the paper's number", "womd_vehicles.npz", subset="paper"
+    ),
+    "womd_large": _windows_of(
+        "Waymo Open Motion", "the same test vehicles, all others to train on", "womd_vehicles.npz", subset="paper_test"
     ),
     "kitti": _windows_of("KITTI odometry", "the car itself on hilly roads", "kitti.safetensors", "kitti_ego.npz"),
     "av2": _windows_of("Argoverse 2", "vehicles", "av2.safetensors", "av2_sensor_vehicles.npz"),

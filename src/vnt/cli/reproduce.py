@@ -1,0 +1,67 @@
+"""``vnt reproduce table1``: the paper's tables and figures, trained here, beside what was published."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from tyro.conf import Positional
+
+NAMES = ("table1", "table2", "table3", "table4", "table5", "fig6", "fig7", "fig8", "fig9", "fig10")
+Name = Literal["table1", "table2", "table3", "table4", "table5", "fig6", "fig7", "fig8", "fig9", "fig10", "all"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Train what a table or a figure of the paper needs, and write a page with the published numbers beside ours.
+
+    Stopped, the same command goes on where it was. Most of it wants a GPU and ModelNet40 or Waymo Open Motion (see
+    `vnt data list`); --smoke runs all of it small, on built-in data.
+
+    For example: vnt reproduce table3 --rows vn_0 transformer_z --seeds 0 1 2
+    """
+
+    names: Positional[tuple[Name, ...]]
+    """Which."""
+    smoke: bool = False
+    """Small models on built-in data: minutes on a CPU, to see that everything runs."""
+    rows: tuple[str, ...] = ()
+    """Rows by name, of one table; all by default, but those that are quoted and take long."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """A run for each; the page shows the mean and the standard deviation."""
+    split: Literal["test", "val"] = "test"
+    """Which split is scored: "val" while you are still choosing."""
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("runs/reproduce")
+    """Folder of the pages and runs. What has finished there is not trained again."""
+    data: Path | None = None
+    """Folder that holds the data sets (else VNT_DATA, else ./data)."""
+    device: str = "auto"
+    """Where to compute; "auto" takes a GPU where there is one."""
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            raise ValueError(f"name a table or a figure: {', '.join(NAMES)}, or all")
+        if not self.seeds:
+            raise ValueError("name at least one seed")
+        if self.rows and (len(self.names) > 1 or self.names == ("all",)):
+            raise ValueError("--rows goes with one table")
+
+
+def run(arguments: list[str]) -> None:
+    """Parse and run ``vnt reproduce ...``."""
+    options = tyro.cli(Options, args=arguments, prog="vnt reproduce")
+    from rich.console import Console
+
+    from vnt.cli.training import watching
+    from vnt.reproduction.reproduce import Reproduction
+    from vnt.reproduction.running import Settings
+
+    console = Console(stderr=True)
+    folder = options.out / "smoke" if options.smoke else options.out
+    settings = Settings(folder, options.seeds, options.split, options.device, options.data)
+    for name in NAMES if "all" in options.names else dict.fromkeys(options.names):
+        with watching(console) as watch:
+            say = lambda words: console.print(words, markup=False)  # noqa: E731
+            text = Reproduction(settings, options.rows, options.smoke, say, watch).page(name)
+        sys.stdout.write(f"{text}\n{folder / f'{name}.html'}\n\n")

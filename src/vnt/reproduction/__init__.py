@@ -1,0 +1,1 @@
+"""Every table and figure of the paper, from one command: `vnt reproduce`."""

@@ -1,0 +1,151 @@
+"""Train the rows of an experiment, each in a folder of its own, and gather what came out. Stopped, it goes on."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vnt.bench.rivals import arguments_of
+from vnt.data.cloud_set import Split
+from vnt.data.sets import as_batch
+from vnt.equivariance.audit import audit
+from vnt.evaluation.protocols import PROTOCOLS
+from vnt.models.rivals.forecasting import Solved
+from vnt.models.saving import load
+from vnt.reproduction.experiments import Experiment, Row
+from vnt.training.config import Rotation, TrainConfig
+from vnt.training.loop import Moment, train
+from vnt.training.run_folder import RunFolder
+from vnt.training.runs import evaluate
+from vnt.training.task import load_split
+
+AUDITED = 4
+"""Items that are turned to find the violation."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out of one run.
+
+    Attributes:
+        row, trained, seed: which run, and the rotation of its training data.
+        folder: of the run.
+        diverged: why it ended early, or nothing.
+        scores: test rotation -> accuracy, or average displacement error.
+        parameters: of the model.
+        epochs, seconds, items: how long it was trained, on how much.
+        violation: the largest relative change of the output under a rotation, in float32.
+        machine: what it ran on.
+    """
+
+    row: str
+    trained: Rotation
+    seed: int
+    folder: Path
+    diverged: str = ""
+    scores: dict[str, float] | None = None
+    parameters: int = 0
+    epochs: int = 0
+    seconds: float = 0.0
+    items: int = 0
+    violation: float = 0.0
+    machine: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run: where, how often, on what."""
+
+    folder: Path
+    seeds: tuple[int, ...] = (0,)
+    split: Split = "test"
+    device: str = "auto"
+    data_folder: Path | None = None
+
+
+def carry_out(
+    experiment: Experiment,
+    settings: Settings,
+    *,
+    say: Callable[[str], None] = lambda words: None,
+    watch: Callable[[Moment], None] | None = None,
+) -> list[Outcome]:
+    """Every row under every training rotation with every seed; what has finished is not trained again."""
+    outcomes = []
+    for row in experiment.rows:
+        if row.config is None:
+            continue
+        for rotation in experiment.rotations or (row.config.rotation,):
+            for seed in settings.seeds:
+                config = replace(row.config, rotation=rotation, seed=seed, device=settings.device)
+                run = RunFolder(settings.folder / experiment.name / f"{row.name}-{rotation}-{seed}")
+                say(f"{experiment.name}: {row.title}, trained under {rotation}, seed {seed}")
+                split: Split = "val" if experiment.chooses else settings.split
+                outcomes.append(_outcome(row, config, run, settings, split, watch))
+    return outcomes
+
+
+def _outcome(
+    row: Row,
+    config: TrainConfig,
+    run: RunFolder,
+    settings: Settings,
+    split: Split,
+    watch: Callable[[Moment], None] | None,
+) -> Outcome:
+    asked = json.loads(config.to_json())
+    about = run.about()
+    if about.get("asked", asked) != asked:
+        raise ValueError(f"{run.path}: trained with other settings than are asked for now; --out names another folder")
+    outcome = Outcome(row.name, config.rotation, config.seed, run.path, epochs=config.epochs)
+    if not (about.get("finished") or about.get("diverged")):
+        try:
+            trained = train(config, run.path, resume=run.exists, data_folder=settings.data_folder, watch=watch)
+        except ValueError as error:
+            if "the loss became" not in str(error):
+                raise
+            run.note({"diverged": str(error), "asked": asked})
+        else:
+            if not trained.finished:
+                raise KeyboardInterrupt
+            run.note({"asked": asked})
+    about = run.about()
+    if about.get("diverged"):
+        return replace(outcome, diverged=str(about["diverged"]))
+    model = load(run.path)
+    return replace(
+        outcome,
+        scores=_scores(run, split, settings),
+        parameters=sum(w.numel() for w in (model.buffers() if isinstance(model, Solved) else model.parameters())),
+        seconds=float(about.get("seconds", 0)),
+        items=int(about["items"]),
+        violation=_violation(run, model, settings),
+        machine=f"{about['gpu'] or str(about['threads']) + ' CPU threads'}, torch {about['torch']}",
+    )
+
+
+def _scores(run: RunFolder, split: Split, settings: Settings) -> dict[str, float]:
+    """The score under each test rotation; the test split is looked at once, and what was seen is kept."""
+    found: dict[str, Any] = run.about().get("test", {}) if split == "test" else {}
+    trained = run.config().rotation
+    if any(f"{trained}/{rotation}" not in found for rotation in PROTOCOLS):
+        found = evaluate(run.path, split=split, device=settings.device, data_folder=settings.data_folder).summary()
+    scores = {rotation: found[f"{trained}/{rotation}"] for rotation in PROTOCOLS}
+    return {rotation: numbers.get("accuracy", numbers.get("ade")) for rotation, numbers in scores.items()}
+
+
+def _violation(run: RunFolder, model: torch.nn.Module, settings: Settings) -> float:
+    known = run.about().get("violation")
+    if known is None:
+        config = run.config()
+        few = as_batch(load_split(config, "val", settings.data_folder), config.attributes).rows(torch.arange(AUDITED))
+        precisions = ("float64", "float32")
+        report = audit(
+            model, *arguments_of(few), also=(), precisions=precisions, num_certified=0, num_samples=8, num_starts=0
+        )
+        known = float(report.violations["float32"].worst)
+        run.note({"violation": known})
+    return known

@@ -1,0 +1,60 @@
+"""The same experiments on built-in data with small models: minutes on a CPU, and no accuracy to speak of. No torch."""
+
+from dataclasses import replace
+from typing import Any
+
+from vnt.reproduction.experiments import Experiment
+from vnt.training.config import TrainConfig
+from vnt.training.recipes import RECIPES, recipe
+
+STAND_INS = {
+    "modelnet40": "shapes",
+    "modelnet40_polka_dot": "shapes_polka_dot",
+    "womd_paper": "motion",
+    "womd_large": "motion",
+    "kitti": "motion",
+}
+QUARTERED = ("channels", "num_heads", "hidden_channels", "point_channels", "head_channels", "num_latents")
+EPOCHS = {"classify": 1, "forecast": 10}
+POINTS, BATCH = 64, 128
+
+
+def smoke(experiment: Experiment) -> Experiment:
+    """The experiment with every row made small; what was published does not apply to it."""
+    rows = (row if row.config is None else replace(row, config=shrink(row.config)) for row in experiment.rows)
+    return replace(experiment, rows=tuple(rows))
+
+
+def shrink(config: TrainConfig) -> TrainConfig:
+    """A run of a minute at most, on built-in data.
+
+    >>> shrink(recipe("modelnet40")).model.channels
+    16
+    """
+    small = _small_rivals().get(type(config.model))
+    if small is None:
+        sizes = {name: getattr(config.model, name, None) for name in QUARTERED}
+        values: dict[str, Any] = {name: max(1, size // 4) for name, size in sizes.items() if size}
+        if getattr(config.model, "num_neighbors", 0) > 0:
+            values["num_neighbors"] = min(4, config.model.num_neighbors)  # type: ignore[missing-attribute]
+        small = replace(config.model, **values)
+    return replace(
+        config,
+        dataset=STAND_INS[config.dataset],
+        model=small,
+        num_points=POINTS if config.task == "classify" else 0,
+        epochs=EPOCHS[config.task],
+        batch_size=BATCH,
+        optimizer="adamw",
+        learning_rate=3e-3,
+        ema=0.0,
+        precision="float32",
+        compile=False,
+        evaluate_every=1,
+    )
+
+
+def _small_rivals() -> dict[type, Any]:
+    """The models of the recipes for the built-in shapes, by the type of their config."""
+    found = (recipe(name).model for name in RECIPES if name.startswith("shapes_") and name != "shapes_transformer")
+    return {type(model): model for model in found}

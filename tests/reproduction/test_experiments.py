@@ -1,0 +1,69 @@
+"""What the tables consist of: published numbers as the paper has them, and models of the sizes that are claimed."""
+
+import pytest
+
+from vnt.models.kinds import build_model
+from vnt.reproduction.classification import LATENTS, NEIGHBORS, figure7, figure8, small, table1, table2, table5
+from vnt.reproduction.forecasting import table3
+from vnt.reproduction.smoke import shrink, smoke
+
+ALL = [table1, table2, table3, table5, figure7, figure8]
+
+
+def published(experiment):
+    return {row.name: row.published for row in experiment.rows if row.published is not None}
+
+
+def test_published_numbers():
+    assert published(table1()) == {
+        "tfn": 0.885,
+        "ri_conv": 0.865,
+        "gc_conv": 0.890,
+        "vn_pointnet": 0.772,
+        "vn_dgcnn": 0.900,
+        "small": 0.908,
+        "literal": 0.908,
+    }
+    two = published(table2())
+    assert (two["plain_0"], two["plain_eps"], two["vn_pointnet_early"]) == (0.885, 0.908, 0.820)
+    assert (two["early_0"], two["early_eps"], two["late_eps"]) == (0.911, 0.954, 0.910)
+    assert list(published(table3()).values()) == [5.01, 4.51, 4.91, 3.95, 5.01, 3.67]
+
+
+def test_the_small_model_is_as_small_as_the_paper_s():
+    assert sum(weight.numel() for weight in build_model(small().model).parameters()) <= 40_000
+
+
+@pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
+def test_every_row_is_a_model_of_its_own(make):
+    experiment = make()
+    names = [row.name for row in experiment.rows]
+    assert len(set(names)) == len(names)
+    for each in (experiment, smoke(experiment)):
+        for row in each.rows:
+            if row.config is not None:
+                build_model(row.config.model)
+    configs = [str(row.config) for row in experiment.rows if row.config is not None]
+    assert len(set(configs)) == len(configs)
+
+
+def test_rows_differ_in_what_they_are_about():
+    assert [row.config.model.num_neighbors for row in figure7().rows] == list(NEIGHBORS)
+    assert [row.config.model.num_latents for row in figure8().rows] == list(LATENTS)
+    epsilons = {row.name: row.config.model.bias_epsilon for row in table3().rows if hasattr(row.config.model, "norm")}
+    assert all((value > 0) == name.endswith("_eps") for name, value in epsilons.items())
+    assert table3().only(("vn_speed_0",)).rows[0].config.attributes == ("speed",)
+
+
+def test_what_is_quoted_is_trained_only_by_name():
+    assert next(row for row in table1().only(()).rows if row.name == "tfn").config is None
+    assert table1().only(("tfn",)).rows[0].config is not None
+    with pytest.raises(ValueError, match=r"table1 has no row nobody; it has tfn, ri_conv"):
+        table1().only(("nobody",))
+
+
+def test_a_smoke_test_needs_no_download():
+    for make in ALL:
+        for row in make().rows:
+            if row.config is not None:
+                assert shrink(row.config).dataset in ("shapes", "shapes_polka_dot", "motion")

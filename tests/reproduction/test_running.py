@@ -1,0 +1,115 @@
+"""Rows are trained once, resumed, refused when they were something else, and counted when they diverge."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from vnt.reproduction import pages
+from vnt.reproduction.experiments import Experiment, Row
+from vnt.reproduction.forecasting import table3
+from vnt.reproduction.reproduce import Reproduction
+from vnt.reproduction.running import Settings, carry_out
+from vnt.reproduction.smoke import EPOCHS, shrink
+from vnt.training.recipes import recipe
+from vnt.training.run_folder import RunFolder
+
+
+def experiment(**changes) -> Experiment:
+    rows = table3().only(("transformer", "vn_0")).rows
+    small = (replace(row, config=replace(shrink(row.config), epochs=1, **changes)) for row in rows)
+    return Experiment("little", "A little table", "about it", (*small, Row("quoted", "Quoted", None, 1.5)))
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    settings = Settings(tmp_path_factory.mktemp("runs"), seeds=(0, 1), device="cpu")
+    return settings, carry_out(experiment(), settings)
+
+
+def test_every_row_and_seed(done):
+    _, outcomes = done
+    assert [(o.row, o.seed) for o in outcomes] == [("transformer", 0), ("transformer", 1), ("vn_0", 0), ("vn_0", 1)]
+    for outcome in outcomes:
+        assert set(outcome.scores) == {"I", "z", "SO3"}
+        assert outcome.parameters > 1000
+        assert outcome.seconds > 0
+        turned = outcome.scores["SO3"] - outcome.scores["I"]
+        assert (abs(turned) < 1e-3) == (outcome.row == "vn_0")
+        assert (outcome.violation < 1e-4) == (outcome.row == "vn_0")
+    assert outcomes[0].scores != outcomes[1].scores
+
+
+def test_what_has_finished_is_not_trained_again(done):
+    settings, outcomes = done
+    weights = outcomes[0].folder / "model.safetensors"
+    before = weights.stat().st_mtime_ns
+    assert carry_out(experiment(), settings) == outcomes
+    assert weights.stat().st_mtime_ns == before
+
+
+def test_other_settings_are_refused(done):
+    with pytest.raises(ValueError, match="trained with other settings than are asked for now"):
+        carry_out(experiment(learning_rate=1e-4), done[0])
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path):
+    settings = Settings(tmp_path, device="cpu")
+    first = carry_out(experiment(), settings)
+    run = RunFolder(first[0].folder)
+    run.note({"finished": False, "asked": json.loads(json.dumps(run.about()["asked"]))})
+    assert carry_out(experiment(), settings)[0].scores == first[0].scores
+    assert run.about()["finished"]
+
+
+def test_a_run_that_diverges_is_counted(tmp_path):
+    settings = Settings(tmp_path, device="cpu")
+    wild = experiment(learning_rate=1e30, clip_norm=0.0)
+    outcomes = carry_out(wild, settings)
+    assert all("the loss became" in o.diverged for o in outcomes)
+    assert carry_out(wild, settings) == outcomes
+    assert pages.table(wild, outcomes)[1][0][-1] == "0, 1 diverged"
+
+
+def test_the_page(done, tmp_path):
+    _, outcomes = done
+    header, lines = pages.table(experiment(), outcomes)
+    assert [line[0] for line in lines] == ["Transformer", "VN-Transformer, ε = 0", "Quoted"]
+    assert lines[0][1] == "5.01 m"
+    assert " ± " in lines[0][header.index("test SO3")]
+    assert lines[2][1] == "1.50 m"
+    assert set(lines[2][2:]) == {"–"}
+    mean = sum(o.scores["I"] for o in outcomes[:2]) / 2
+    assert math.isclose(float(lines[0][header.index("test I")].split(" ")[0]), mean, abs_tol=0.006)
+    record = pages.record(experiment(), outcomes)
+    text = pages.write(tmp_path, "little", "A little table", "about it", lines=(header, lines), record=record)
+    assert text == (tmp_path / "little.md").read_text()
+    assert "<table>" in (tmp_path / "little.html").read_text()
+    assert len(json.loads((tmp_path / "little.json").read_text())["outcomes"]) == 4
+
+
+def test_figures_from_the_runs_of_a_table(tmp_path, monkeypatch):
+    monkeypatch.setitem(EPOCHS, "forecast", 1)
+    reproduction = Reproduction(Settings(tmp_path, device="cpu"), is_smoke=True)
+    assert "Figure 9" in reproduction.page("fig9")
+    assert "Figure 6" in reproduction.page("fig6")
+    for name in ("fig6", "fig9"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+
+
+def test_a_curve_and_the_violation_through_depth(tmp_path, monkeypatch):
+    config = replace(shrink(recipe("modelnet40")), num_points=16)
+    monkeypatch.setattr("vnt.reproduction.reproduce.smoke", lambda e: replace(e, rows=_quick(e.rows, config)))
+    reproduction = Reproduction(Settings(tmp_path, device="cpu"), is_smoke=True, rows=("k0", "k16"))
+    assert "k = 16" in reproduction.page("fig7")
+    assert (tmp_path / "fig7.png").exists()
+    assert "Figure 10" in reproduction.page("fig10")
+
+
+def _quick(rows, config):
+    """Models of four channels."""
+    tiny = {"channels": 4, "num_heads": 1, "depth": 1, "point_channels": 8, "head_channels": 8}
+    return tuple(
+        replace(row, config=replace(config, model=replace(config.model, bias_epsilon=1e-6, **tiny))) for row in rows
+    )
