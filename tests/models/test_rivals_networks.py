@@ -324,6 +324,8 @@ def test_configs_refuse_what_makes_no_sense(config):
         wrong["num_neighbors"] = 1
     if config in (VNPointNetConfig, VNDGCNNConfig):
         wrong |= {"negative_slope": 1.0, "norm_eps": 0.0, "relu_eps": 0.0}
+    if config is VNPointNetConfig:
+        wrong["num_attributes"] = -1
     for key, value in wrong.items():
         with pytest.raises(ValueError, match="attributes" if key == "num_attributes" else key):
             config(**{"num_classes": 5, key: value})
@@ -351,3 +353,20 @@ def test_float32_rotations(name):
     with torch.no_grad():
         logits, turned = model(points), model(rotate(points, random_rotation(8)))
     assert float((turned - logits).norm(dim=-1).max() / logits.std()) < 1e-2
+
+
+def test_attributes_of_vn_pointnet_enter_early_and_do_not_turn():
+    model = VNPointNet(VNPointNetConfig(**SMALL, **GRAPH, num_attributes=2)).double()
+    points, attributes = torch.randn(4, N, 3).double(), torch.rand(4, N, 2).double()
+    model.head.dropout.p = 0.0
+    with torch.no_grad():
+        expected = model(points, attributes)
+        assert_close(model(rotate(points, random_rotation(4).double()), attributes), expected, 1e-9)
+        assert (model(points, attributes.flip(1)) - expected).abs().max() > 1e-3
+        with pytest.raises(ValueError, match="num_attributes=2, but no attributes were given"):
+            model(points)
+
+
+def test_only_vn_pointnet_takes_attributes():
+    with pytest.raises(ValueError, match="a VNDGCNNConfig takes no attributes, got num_attributes=1"):
+        VNDGCNNConfig(**SMALL, num_attributes=1)

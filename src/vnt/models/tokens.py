@@ -98,7 +98,7 @@ def input_tokens(
     tokens = normalized_tokens(config, points, attributes, mask, vectors, scale_vectors=scale_vectors)
     if config.fusion != "early" or tokens.scalars is None:
         return tokens
-    rows = _append_attributes(tokens.vectors, tokens.scalars, anchored=config.attribute_anchor)
+    rows = append_attributes(tokens.vectors, tokens.scalars, anchored=config.attribute_anchor)
     return InputTokens(rows, tokens.positions, None, mask, tokens.radius, tokens.resolution)
 
 
@@ -151,9 +151,10 @@ def _normalize(
     return rows, radius * unit, resolution / radius
 
 
-def _append_attributes(
+def append_attributes(
     rows: Float[Tensor, "*batch N K 3"], attributes: Float[Tensor, "*batch N d_A"], *, anchored: bool
 ) -> Float[Tensor, "*batch N K_out S"]:
+    """Rows of 3 + d_A coordinates: [x, a] for the position, [v, 0] for other vectors, and [0, e_i] for anchors."""
     num_attributes = attributes.shape[-1]
     first = torch.cat([rows[..., :1, :], attributes[..., None, :]], -1)
     others = F.pad(rows[..., 1:, :], (0, num_attributes))

@@ -38,6 +38,7 @@ def shrink(config: TrainConfig) -> TrainConfig:
         if getattr(config.model, "num_neighbors", 0) > 0:
             values["num_neighbors"] = min(4, config.model.num_neighbors)  # type: ignore[missing-attribute]
         small = replace(config.model, **values)
+    small = replace(small, num_attributes=config.model.num_attributes)
     return replace(
         config,
         dataset=STAND_INS[config.dataset],

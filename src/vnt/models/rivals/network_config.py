@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from vnt.configuration import Config
 
@@ -15,12 +15,14 @@ class NetworkConfig(Config):
         num_classes: of the logits.
         width: factor on the number of channels of every layer; 1 is the published size.
         dropout: behind both hidden layers of the MLP that ends the network.
-        num_attributes: must be 0: none of these networks was published with a place for scalars.
+        num_attributes: d_A, scalars per point; 0 but for VN-PointNet, the only one the paper gives attributes to.
         num_vectors: extra vectors per point beside its position (normals), which turn, but do not move.
         center: as in `vnt.ClassifierConfig`.
         scale: as in `vnt.ClassifierConfig`; under "relative" the logarithm of the radius is one more number for the MLP
             that ends the network.
     """
+
+    takes_attributes: ClassVar[bool] = False
 
     num_classes: int
     width: float = 1.0
@@ -33,13 +35,18 @@ class NetworkConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_at_least(1, "num_classes")
-        self._require_at_least(0, "num_vectors")
-        if self.num_attributes != 0:
+        self._require_at_least(0, "num_vectors", "num_attributes")
+        if self.num_attributes != 0 and not self.takes_attributes:
             raise ValueError(f"a {type(self).__name__} takes no attributes, got num_attributes={self.num_attributes}")
         if not 0 < self.width <= 64:
             raise ValueError(f"width must lie in (0, 64], got {self.width}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+
+    @property
+    def spatial_dim(self) -> int:
+        """S: 3, or 3 + d_A where attributes are coordinates."""
+        return 3 + self.num_attributes
 
     def channels(self, published: int) -> int:
         """Channels of a layer that was published with so many, at this width.
@@ -96,7 +103,10 @@ class VNPointNetConfig(VectorNetworkConfig):
     Attributes:
         dropout: 0.4, as in Deng et al.'s program.
         negative_slope: 0, as in Deng et al.'s program.
+        num_attributes: enter early (Table 2): the position's row is [x, a], and all vectors have 3 + d_A coordinates.
     """
+
+    takes_attributes: ClassVar[bool] = True
 
     dropout: float = 0.4
     negative_slope: float = 0.0

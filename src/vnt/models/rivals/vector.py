@@ -46,8 +46,9 @@ class VNLayer(nn.Module):
         share_direction: bool = False,
     ):
         super().__init__()
-        self.feature = VNLinear(in_channels, out_channels)
-        self.direction = VNLinear(in_channels, 1 if share_direction else out_channels)
+        S = config.spatial_dim
+        self.feature = VNLinear(in_channels, out_channels, spatial_dim=S)
+        self.direction = VNLinear(in_channels, 1 if share_direction else out_channels, spatial_dim=S)
         self.norm = VNBatchNorm(out_channels, eps=config.norm_eps)
         self.negative_slope, self.relu_eps = config.negative_slope, config.relu_eps
 
@@ -155,7 +156,7 @@ class VNFrame(nn.Module):
         super().__init__()
         self.first = VNLayer(2 * channels, channels, config)
         self.second = VNLayer(channels, channels // 2, config)
-        self.last = VNLinear(channels // 2, 3)
+        self.last = VNLinear(channels // 2, 3, spatial_dim=config.spatial_dim)
 
     def forward(
         self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | None = None

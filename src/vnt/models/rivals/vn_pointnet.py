@@ -13,7 +13,7 @@ from vnt.models.rivals.dense import ClassifierHead
 from vnt.models.rivals.graph import Graph, nearest_graph
 from vnt.models.rivals.network_config import VNPointNetConfig
 from vnt.models.rivals.vector import EdgePool, VNFrame, VNLayer
-from vnt.models.tokens import normalized_tokens
+from vnt.models.tokens import append_attributes, normalized_tokens
 
 
 class VNPointNet(nn.Module):
@@ -28,8 +28,8 @@ class VNPointNet(nn.Module):
         config: a `VNPointNetConfig`.
 
     Shape:
-        points (..., N, 3), mask (..., N) True where a point exists, vectors (..., N, num_vectors, 3)
-        -> (..., num_classes)
+        points (..., N, 3), attributes (..., N, d_A), mask (..., N) True where a point exists,
+        vectors (..., N, num_vectors, 3) -> (..., num_classes)
 
     Differences from the paper: Deng et al. do not centre and scale inside; ties at the k-th distance are shared, they
     fall to index order there; guards as in `VNPointNetConfig`; dropout stands behind both hidden layers of the MLP,
@@ -52,7 +52,7 @@ class VNPointNet(nn.Module):
         self.first = VNLayer(narrow, narrow, config)
         self.transform = VNFeatureTransform(narrow, config)
         self.second = VNLayer(2 * narrow, middle, config)
-        self.third = VNLinear(middle, wide)
+        self.third = VNLinear(middle, wide, spatial_dim=config.spatial_dim)
         self.norm = VNBatchNorm(wide, eps=config.norm_eps)
         self.frame = VNFrame(wide, config)
         self.head = ClassifierHead(6 * wide, config)
@@ -66,7 +66,10 @@ class VNPointNet(nn.Module):
     ) -> Float[Tensor, "*batch classes"]:
         tokens = normalized_tokens(self.config, points, attributes, mask, vectors, scale_vectors=False)
         graph = nearest_graph(tokens.positions, self.config.num_neighbors, mask, tokens.resolution)
-        edges = _edges_with_cross_products(tokens.vectors.to(self.third.weight.dtype), graph)
+        V = tokens.vectors
+        if tokens.scalars is not None:
+            V = append_attributes(V, tokens.scalars, anchored=False)
+        edges = _edges_with_cross_products(V.to(self.third.weight.dtype), graph)
         edges = self.edges(edges.flatten(-4, -3), graph.counted).unflatten(-3, graph.index.shape[-2:])
         V = self.first(self.pool(edges, graph), mask)
         whole = self.transform(V, mask)[..., None, :, :].expand_as(V)
@@ -99,7 +102,7 @@ class VNFeatureTransform(nn.Module):
         layers = [VNLayer(*pair, config) for pair in pairwise(widths)]
         self.on_points, self.on_clouds = nn.ModuleList(layers[:3]), nn.ModuleList(layers[3:])
         self.pool = VNMaxPool(widths[3]) if config.pooling == "max" else VNMeanPool()
-        self.last = VNLinear(widths[-1], channels)
+        self.last = VNLinear(widths[-1], channels, spatial_dim=config.spatial_dim)
 
     def forward(
         self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | None = None
