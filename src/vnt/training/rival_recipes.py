@@ -81,7 +81,7 @@ SHAPES: dict[str, Rival] = {
     "vn_pointnet": (
         "A small VN-PointNet",
         VNPointNetConfig(**SMALL_NETWORK, num_neighbors=8, pooling="max", norm_eps=1e-4, relu_eps=1e-4),
-        _whole(12, 1e-2),
+        _whole(20, 1e-2),
     ),
     "vn_dgcnn": ("A small VN-DGCNN", VNDGCNNConfig(**SMALL_NETWORK | {"width": 0.2}, num_neighbors=8), _whole(6, 6e-3)),
     "ri_conv": ("A small RI-Conv", RIConvConfig(**SMALL_PYRAMID), _whole(5)),
