@@ -44,8 +44,9 @@ def test_certificate_of_the_default_classifier_says_something(depth, most, train
     assert float(certificate.first_order.max()) >= 0.99 * found.worst  # √8 σ(A) is above the law's own worst case
 
 
-def test_certificate_of_the_forecaster():
-    found, certificate = measured_and_certified(forecaster(1e-6), [toy_tracks(4, 11)])
+@pytest.mark.parametrize("num_motions", [0, 4])
+def test_certificate_of_the_forecaster(num_motions):
+    found, certificate = measured_and_certified(forecaster(1e-6, num_motions=num_motions), [toy_tracks(4, 11)])
     assert found.worst <= certificate.worst <= 10 * found.worst
 
 

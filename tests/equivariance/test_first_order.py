@@ -48,6 +48,7 @@ CASES = {
     "latents": lambda e: (classifier(e, num_latents=4), [torch.randn(3, 20, 3), None, masked(3, 20)]),
     "chirality": lambda e: (classifier(e, chirality=True), [torch.randn(3, 20, 3)]),
     "forecaster": lambda e: (forecaster(e), [torch.randn(3, 11, 3).cumsum(1)]),
+    "smooth forecaster": lambda e: (forecaster(e, num_motions=4), [torch.randn(3, 11, 3).cumsum(1)]),
     "masked forecaster": lambda e: (forecaster(e), [torch.randn(3, 11, 3).cumsum(1), None, masked(3, 11).flip(-1)]),
     "early forecaster": lambda e: (
         forecaster(e, predict_attributes=True, **EARLY),

@@ -33,6 +33,7 @@ FORECASTERS: dict[str, dict] = {
     for name, options in CLASSIFIERS.items()
     if name != "mean pool"
 }
+FORECASTERS |= {"motions": {"num_motions": 4}}
 # The literal arrangement: for what must hold in spite of its rounding errors.
 PAPER = {
     "norm": "layer",

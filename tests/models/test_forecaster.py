@@ -5,7 +5,7 @@ import torch
 
 from helpers import assert_close
 from models.cases import forecaster
-from vnt.models.forecaster import last_observed, time_features
+from vnt.models.forecaster import last_observed, smooth_motions, time_features
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 
@@ -77,3 +77,22 @@ def test_a_past_that_stands_still_stays():
     model = forecaster("default").eval()
     past = torch.full((1, 11, 3), 5.0, dtype=torch.float64)
     assert_close(model(past), torch.full((1, 7, 3), 5.0), 1e-9)
+
+
+def test_smooth_motions_span_what_leaves_by_a_polynomial():
+    """Constant velocity and constant acceleration are among them, a step that jumps is not."""
+    motions, t = smooth_motions(80, 4).double(), torch.arange(1, 81).double()
+    share = motions @ motions.T / 80
+    for exponent in (1, 2, 3, 4):
+        assert_close(share @ t**exponent, t**exponent, 1e-5)
+    assert (share @ (t % 2) - t % 2).abs().max() > 0.3
+    assert_close(motions.T @ motions / 80, torch.eye(4).double(), 1e-5)
+    for count in (1, 2):
+        assert smooth_motions(7, count).shape == (7, count)
+
+
+def test_smooth_motions_are_not_learned():
+    model = forecaster("motions")
+    assert not model.motions.weight.requires_grad
+    rough = (model(track(2)).diff(n=5, dim=-2)).abs().max()  # of degree four: its fifth differences vanish
+    assert rough < 1e-5

@@ -180,6 +180,8 @@ def _forecaster(
     x = mean_tokens(x, mask)
     trail.note("pool", x)
     x = through(x, model.head, lambda x: enclose_mlp(model.head, x))
+    if model.motions is not None:
+        x = enclose_linear(model.motions, x)
     units = tokens.radius[..., None, None].to(x.center.dtype)
     width = x.center.shape[-1] if model.config.predict_attributes else 3
     scale = torch.cat(

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt.functional.normalization import lengths
-from vnt.layers import VNMLP, VNGate, VNMeanPool
+from vnt.layers import VNMLP, VNGate, VNLinear, VNMeanPool
 from vnt.models.backbone import Features, LateAttributes, VNLift, VNTrunk, lift_cloud
 from vnt.models.config import ForecasterConfig
 from vnt.models.tokens import InputTokens, input_tokens, num_input_channels
@@ -52,12 +52,18 @@ class VNTransformerForecaster(nn.Module):
         self.head = VNMLP(
             config.channels,
             2 * config.channels,
-            config.num_future,
+            config.num_motions or config.num_future,
             negative_slope=config.negative_slope,
             relu_eps=config.relu_eps,
             bias_epsilon=config.bias_epsilon,
             spatial_dim=config.spatial_dim,
         )
+        self.motions = None
+        if config.num_motions > 0:
+            self.motions = VNLinear(config.num_motions, config.num_future, spatial_dim=config.spatial_dim)
+            self.motions.weight = nn.Parameter(
+                smooth_motions(config.num_future, config.num_motions), requires_grad=False
+            )
         self.late_attributes, self.late_gate = None, None
         if config.fusion == "late":
             self.late_attributes = LateAttributes(config)
@@ -72,6 +78,8 @@ class VNTransformerForecaster(nn.Module):
     ) -> Float[Tensor, "*batch T_out S_out"]:
         V, encoded_mask, tokens = self._encode(past, attributes, mask, vectors)
         displacement = self.head(self.pool(V, encoded_mask))
+        if self.motions is not None:
+            displacement = self.motions(displacement)
         spatial = displacement[..., :3] * tokens.radius[..., None, None]
         now = last_observed(past, mask)[..., None, :]
         if not self.config.predict_attributes or attributes is None:
@@ -111,6 +119,22 @@ class VNTransformerForecaster(nn.Module):
         if self.late_attributes is not None and self.late_gate is not None and tokens.scalars is not None:
             V = self.late_gate(V, self.late_attributes(V, lifted, tokens.scalars, mask))
         return V, encoded_mask, tokens
+
+
+def smooth_motions(num_future: int, count: int) -> Float[Tensor, "T_out B"]:
+    """The smoothest ``count`` ways to leave a place: s P_b(2s − 1) for the share s of the time that has passed.
+
+    Legendre polynomials times s, which is zero now, made orthogonal over the steps and of mean square one.
+
+    >>> smooth_motions(80, 6).square().mean(0)
+    tensor([1.0000, 1.0000, 1.0000, 1.0000, 1.0000, 1.0000])
+    """
+    s = torch.arange(1, num_future + 1, dtype=torch.float64) / num_future
+    polynomials = [s, s * (2 * s - 1)]
+    for b in range(1, count - 1):
+        polynomials.append(((2 * b + 1) * (2 * s - 1) * polynomials[-1] - b * polynomials[-2]) / (b + 1))
+    orthogonal, upper = torch.linalg.qr(torch.stack(polynomials[:count], -1))
+    return (orthogonal * upper.diagonal().sign() * num_future**0.5).float()
 
 
 def last_observed(x: Float[Tensor, "*batch T F"], mask: Bool[Tensor, "*batch T"] | None) -> Float[Tensor, "*batch F"]:
