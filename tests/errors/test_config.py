@@ -77,7 +77,7 @@ def test_subclasses_refuse_unknown_keys_too():
 
 
 def test_wrong_forecaster_values_are_named():
-    with pytest.raises(ValueError, match="num_motions must be at most num_future, got 9 for 8 steps"):
+    with pytest.raises(ValueError, match="num_motions must be between 0 and num_future, got 9 for 8 steps"):
         vnt.ForecasterConfig(num_future=8, num_motions=9)
     with pytest.raises(ValueError, match="predict_attributes needs fusion='early', got 'none'"):
         vnt.ForecasterConfig(predict_attributes=True)

@@ -151,10 +151,12 @@ class ForecasterConfig(BackboneConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_at_least(1, "num_future")
-        self._require_at_least(0, "num_motions")
-        if self.num_motions > self.num_future:
-            raise ValueError(
-                f"num_motions must be at most num_future, got {self.num_motions} for {self.num_future} steps"
-            )
+        require_motions(self.num_motions, self.num_future)
         if self.predict_attributes and self.fusion != "early":
             raise ValueError(f"predict_attributes needs fusion='early', got {self.fusion!r}")
+
+
+def require_motions(num_motions: int, num_future: int) -> None:
+    """A forecast of so many steps can be made of so many functions of time."""
+    if not 0 <= num_motions <= num_future:
+        raise ValueError(f"num_motions must be between 0 and num_future, got {num_motions} for {num_future} steps")

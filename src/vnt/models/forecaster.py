@@ -106,7 +106,7 @@ class VNTransformerForecaster(nn.Module):
     ) -> tuple[InputTokens, Float[Tensor, "*batch T F"]]:
         """What the lift is given: positions and differences as vectors, and the time of each step as scalars."""
         tokens = input_tokens(self.config, past, attributes, mask, vectors, scale_vectors=True)
-        steps = F.pad(_differences(tokens.positions, mask), (0, self.config.spatial_dim - 3))[..., None, :]
+        steps = F.pad(step_differences(tokens.positions, mask), (0, self.config.spatial_dim - 3))[..., None, :]
         tokens = dataclasses.replace(tokens, vectors=torch.cat([tokens.vectors, steps], -2))
         return tokens, time_features(tokens.positions, mask)
 
@@ -162,7 +162,9 @@ def _last_index(mask: Bool[Tensor, "*batch T"]) -> Tensor:
     return torch.where(mask, torch.arange(mask.shape[-1], device=mask.device), -1).amax(-1).clamp(min=0)
 
 
-def _differences(x: Float[Tensor, "*batch T 3"], mask: Bool[Tensor, "*batch T"] | None) -> Float[Tensor, "*batch T 3"]:
+def step_differences(
+    x: Float[Tensor, "*batch T 3"], mask: Bool[Tensor, "*batch T"] | None
+) -> Float[Tensor, "*batch T 3"]:
     """x^(t) − x^(t−1); zero at the first step and wherever one of the two was not observed."""
     known = torch.arange(x.shape[-2], device=x.device) > 0
     if mask is not None:

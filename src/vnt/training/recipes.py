@@ -79,13 +79,13 @@ def scanobjectnn() -> TrainConfig:
 
 def womd() -> TrainConfig:
     """VN-Transformer on Waymo Open Motion, vehicles of the paper's number."""
-    model = ForecasterConfig(num_future=80, channels=32, num_heads=8)
+    model = ForecasterConfig(num_future=80, num_motions=6, channels=32, num_heads=8)
     return TrainConfig(dataset="womd_paper", model=model, batch_size=64, epochs=60, learning_rate=2e-3, ema=0.99)
 
 
 def womd_transformer() -> TrainConfig:
     """A plain Transformer on the same, turned about z in training."""
-    model = TransformerForecasterConfig(num_future=80, channels=56)
+    model = TransformerForecasterConfig(num_future=80, num_motions=6, channels=56)
     return replace(womd(), model=model, learning_rate=1e-3, rotation="z")
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vnt.configuration import Config
+from vnt.models.config import require_motions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +61,13 @@ class TransformerForecasterConfig(TransformerConfig):
 
     Attributes:
         num_future: steps to predict.
+        num_motions: as in `vnt.ForecasterConfig`.
     """
 
     num_future: int = 80
+    num_motions: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_at_least(1, "num_future")
+        require_motions(self.num_motions, self.num_future)

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt.geometry import masked_max, masked_mean
-from vnt.models.forecaster import TIME_FREQUENCIES, last_observed, time_features
+from vnt.models.forecaster import TIME_FREQUENCIES, last_observed, smooth_motions, step_differences, time_features
 from vnt.models.rivals.config import TransformerClassifierConfig, TransformerConfig, TransformerForecasterConfig
 from vnt.models.tokens import normalized_tokens
 
@@ -45,6 +45,8 @@ class TransformerClassifier(nn.Module):
 class TransformerForecaster(nn.Module):
     """Positions, differences and time -> pre-norm Transformer encoder -> mean pool -> MLP to displacements.
 
+    What comes in, and what a forecast is made of, is as in ours.
+
     Shape:
         past (B, T, 3), attributes (B, T, d), mask (B, T), vectors (B, T, K, 3) -> (B, num_future, 3)
 
@@ -52,15 +54,19 @@ class TransformerForecaster(nn.Module):
     torch.Size([2, 30, 3])
     """
 
+    motions: Tensor | None
+
     def __init__(self, config: TransformerForecasterConfig):
         super().__init__()
         self.config = config
-        self.encoder = _Encoder(config, num_scalars=2 * TIME_FREQUENCIES)
+        self.encoder = _Encoder(config, num_scalars=2 * TIME_FREQUENCIES, differences=True)
         self.head = nn.Sequential(
             nn.Linear(config.channels, 2 * config.channels),
             nn.ReLU(),
-            nn.Linear(2 * config.channels, 3 * config.num_future),
+            nn.Linear(2 * config.channels, 3 * (config.num_motions or config.num_future)),
         )
+        motions = smooth_motions(config.num_future, config.num_motions) if config.num_motions > 0 else None
+        self.register_buffer("motions", motions, persistent=False)
 
     def forward(
         self,
@@ -70,17 +76,26 @@ class TransformerForecaster(nn.Module):
         vectors: Float[Tensor, "B T K 3"] | None = None,
     ) -> Float[Tensor, "B T_out 3"]:
         x, radius = self.encoder(past, attributes, mask, vectors, time_features(past, mask))
-        displacement = self.head(masked_mean(x, mask, -2)).unflatten(-1, (self.config.num_future, 3))
+        displacement = self.head(masked_mean(x, mask, -2)).unflatten(-1, (-1, 3))
+        if self.motions is not None:
+            displacement = self.motions @ displacement
         return last_observed(past, mask)[:, None] + displacement * radius[:, None, None]
 
 
 class _Encoder(nn.Module):
     """Centre and scale the points, embed all that is known of each, and let them attend to one another."""
 
-    def __init__(self, config: TransformerConfig, *, num_scalars: int):
+    def __init__(self, config: TransformerConfig, *, num_scalars: int, differences: bool = False):
         super().__init__()
-        self.config = config
-        inputs = 3 + 3 * config.num_vectors + config.num_attributes + num_scalars + (config.scale == "relative")
+        self.config, self.differences = config, differences
+        inputs = (
+            3
+            + 3 * differences
+            + 3 * config.num_vectors
+            + config.num_attributes
+            + num_scalars
+            + (config.scale == "relative")
+        )
         self.embed = nn.Linear(inputs, config.channels)
         block = nn.TransformerEncoderLayer(
             config.channels,
@@ -103,6 +118,8 @@ class _Encoder(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         tokens = normalized_tokens(self.config, points, attributes, mask, vectors, scale_vectors=False)
         parts = [tokens.vectors.flatten(-2)]
+        if self.differences:
+            parts.append(step_differences(tokens.positions, mask))
         if tokens.scalars is not None:
             parts.append(tokens.scalars)
         if scalars is not None:
