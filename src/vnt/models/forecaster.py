@@ -60,10 +60,7 @@ class VNTransformerForecaster(nn.Module):
         )
         self.motions = None
         if config.num_motions > 0:
-            self.motions = VNLinear(config.num_motions, config.num_future, spatial_dim=config.spatial_dim)
-            self.motions.weight = nn.Parameter(
-                smooth_motions(config.num_future, config.num_motions), requires_grad=False
-            )
+            self.motions = SmoothMotions(config.num_motions, config.num_future, spatial_dim=config.spatial_dim)
         self.late_attributes, self.late_gate = None, None
         if config.fusion == "late":
             self.late_attributes = LateAttributes(config)
@@ -119,6 +116,24 @@ class VNTransformerForecaster(nn.Module):
         if self.late_attributes is not None and self.late_gate is not None and tokens.scalars is not None:
             V = self.late_gate(V, self.late_attributes(V, lifted, tokens.scalars, mask))
         return V, encoded_mask, tokens
+
+
+class SmoothMotions(VNLinear):
+    """A VN-Linear whose weights are `smooth_motions` and not learned: from amounts of these to displacements.
+
+    Shape:
+        (..., count, S) -> (..., num_future, S)
+
+    Differences from the paper: not in the paper.
+
+    >>> SmoothMotions(6, 80)(torch.randn(2, 6, 3)).shape
+    torch.Size([2, 80, 3])
+    """
+
+    def __init__(self, count: int, num_future: int, *, spatial_dim: int = 3):
+        super().__init__(count, num_future, spatial_dim=spatial_dim)
+        del self.weight
+        self.register_buffer("weight", smooth_motions(num_future, count), persistent=False)
 
 
 def smooth_motions(num_future: int, count: int) -> Float[Tensor, "T_out B"]:
