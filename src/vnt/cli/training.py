@@ -101,18 +101,23 @@ def watching(console: Console) -> Generator[Watcher]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("training", total=None, loss=float("nan"))
+    progress = Progress(*columns, console=console, transient=True)
+    task = progress.add_task("training", total=None, loss=float("nan"))
 
-        def watch(moment: Moment) -> None:
-            about = f"epoch {moment.epoch + 1}"
-            if moment.step < progress.tasks[task].completed:  # another run has begun
-                progress.reset(task)
-            progress.update(task, completed=moment.step, total=moment.num_steps, loss=moment.loss, description=about)
-            if moment.metrics is not None:
-                progress.console.print(metrics_line(moment.metrics))
+    def watch(moment: Moment) -> None:
+        progress.start()  # not before there is something to show: an error that comes first is one line
+        about = f"epoch {moment.epoch + 1}"
+        if moment.step < progress.tasks[task].completed:  # another run has begun
+            progress.reset(task)
+        progress.update(task, completed=moment.step, total=moment.num_steps, loss=moment.loss, description=about)
+        if moment.metrics is not None:
+            progress.console.print(metrics_line(moment.metrics))
 
+    try:
         yield watch
+    finally:
+        if progress.live.is_started:
+            progress.stop()
 
 
 def metrics_line(metrics: dict) -> str:
