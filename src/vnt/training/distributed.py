@@ -1,5 +1,6 @@
 """One run on one or many processes, as torchrun starts them."""
 
+import gc
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -62,6 +63,7 @@ def processes(device: str = "auto") -> Generator[Processes]:
     dist.init_process_group("nccl" if where.type == "cuda" else "gloo", timeout=timedelta(minutes=10))
     try:
         yield Processes(rank, count, where)
+        gc.collect()  # what still holds the group would end it later, while its threads wait for the interpreter
         dist.barrier()  # leave together: a connection that closes under another process can abort it
     finally:
         # A process that fails must not wait for the others to say goodbye: torchrun ends them.

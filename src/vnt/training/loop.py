@@ -88,92 +88,108 @@ def train(
         watch: called about five times a second, and after each look at the validation split.
     """
     with processes(config.device) as group, _reproducible(config):
-        run = RunFolder(Path(folder))
-        own = {"own_model": None if model is None else type(model).__name__, "own_data": data is not None}
-        data = data if data is not None else load_data(config, data_folder)
-        if config.batch_size < group.count or len(data.train) < group.count:
-            raise ValueError(f"a batch of {config.batch_size} cannot be spread over {group.count} processes")
-        data = replace(data, train=data.train.to(group.device), val=data.val.to(group.device))
+        return _train(group, config, Path(folder), data, model, loss, resume, from_step, data_folder, watch)
 
-        torch.manual_seed(config.seed)
-        if model is None:
-            config = replace(config, model=fit_model(config.model, data))
-            model = build_model(config.model)
-        model = model.to(group.device)
-        if isinstance(model, Solved):
-            if group.is_first:
-                open_run(run, config, data, 1, own, resume=resume)
-            solve(run, config, data, model, is_first=group.is_first)
-            return Trained(run.path, model, run.metrics(), finished=True)
-        average = Average(model, config.ema)
-        optimizer = make_optimizer(model, config)
-        batches = Batches(
-            data.train,
-            config.batch_size,
-            transforms=augmentations(config, data),
-            seed=config.seed,
-            drop_last=len(data.train) >= config.batch_size,
-        )
-        num_steps = config.epochs * len(batches)
+
+def _train(
+    group: Processes,
+    config: TrainConfig,
+    folder: Path,
+    data: Data | None,
+    model: nn.Module | None,
+    loss: Callable[[Tensor, Batch], Tensor] | None,
+    resume: bool,
+    from_step: int | None,
+    data_folder: Path | None,
+    watch: Callable[[Moment], None] | None,
+) -> Trained:
+    """`train` in one process of the group. What it made for the group is gone when it returns: before the group is."""
+    run = RunFolder(folder)
+    own = {"own_model": None if model is None else type(model).__name__, "own_data": data is not None}
+    data = data if data is not None else load_data(config, data_folder)
+    if config.batch_size < group.count or len(data.train) < group.count:
+        raise ValueError(f"a batch of {config.batch_size} cannot be spread over {group.count} processes")
+    data = replace(data, train=data.train.to(group.device), val=data.val.to(group.device))
+
+    torch.manual_seed(config.seed)
+    if model is None:
+        config = replace(config, model=fit_model(config.model, data))
+        model = build_model(config.model)
+    model = model.to(group.device)
+    if isinstance(model, Solved):
         if group.is_first:
-            open_run(run, config, data, num_steps, own, resume=resume)
+            open_run(run, config, data, 1, own, resume=resume)
+        solve(run, config, data, model, is_first=group.is_first)
+        return Trained(run.path, model, run.metrics(), finished=True)
+    average = Average(model, config.ema)
+    optimizer = make_optimizer(model, config)
+    batches = Batches(
+        data.train,
+        config.batch_size,
+        transforms=augmentations(config, data),
+        seed=config.seed,
+        drop_last=len(data.train) >= config.batch_size,
+    )
+    num_steps = config.epochs * len(batches)
+    if group.is_first:
+        open_run(run, config, data, num_steps, own, resume=resume)
 
-        step, loss_sum = 0, torch.zeros((), dtype=torch.float64, device=group.device)
-        if resume and (state := load_state(run.checkpoints, step=from_step)) is not None:
-            unpack(state, run.checkpoints, model, average.model, optimizer)
-            step = state.step
-            loss_sum += state.rest["loss_sum"]
-        if group.is_first:
-            forget_after(run.checkpoints, step)
-            run.rewind(step)
-        group.wait()
+    step, loss_sum = 0, torch.zeros((), dtype=torch.float64, device=group.device)
+    if resume and (state := load_state(run.checkpoints, step=from_step)) is not None:
+        unpack(state, run.checkpoints, model, average.model, optimizer)
+        step = state.step
+        loss_sum += state.rest["loss_sum"]
+    if group.is_first:
+        forget_after(run.checkpoints, step)
+        run.rewind(step)
+    group.wait()
 
-        runner = group.wrap(compiled(model, group.device, graphs=group.count == 1) if config.compile else model)
-        objective = TaskLoss(config.label_smoothing) if loss is None else loss
-        clock = _Clock(config.checkpoint_seconds)
-        started = time.monotonic()
-        with interruptible(group) as interrupted:
-            while step < num_steps:
-                epoch, within = divmod(step, len(batches))
-                for batch in batches.epoch(epoch, start=within):
-                    value = _step(config, runner, optimizer, objective, batch, group, step, num_steps)
-                    average.update(model, step)
-                    loss_sum += value
-                    step += 1
-                    if watch is not None and clock.is_time_to_watch():
-                        watch(Moment(step, num_steps, epoch, _require_finite(value, step)))
-                    if step % len(batches) == 0:
-                        break  # what belongs to the end of an epoch comes first
-                    stop = interrupted()
-                    if group.is_first and (stop or clock.is_time_to_save()):
-                        _save(run, step, model, average, optimizer, loss_sum)
-                    if stop:
-                        return Trained(run.path, average.model, run.metrics(), finished=False)
-
-                mean_loss = _require_finite(loss_sum / len(batches), step)
-                loss_sum.zero_()
-                if (epoch + 1) % config.evaluate_every == 0 or step == num_steps:
-                    found = evaluate_batches(average.model, data.val, rotation=config.rotation, up=data.up).summary()
-                    record = {
-                        "epoch": epoch + 1,
-                        "step": step,
-                        "loss": mean_loss,
-                        "learning_rate": learning_rate(config, step - 1, num_steps),
-                        **{f"val_{name}": number for name, number in found.items()},
-                    }
-                    if group.is_first:
-                        run.add_metrics(record | {"seconds": round(time.monotonic() - started, 3)})
-                        write_weights(run.path, average.model)
-                    if watch is not None:
-                        watch(Moment(step, num_steps, epoch, mean_loss, record))
-                stop = interrupted() and step < num_steps
-                if group.is_first and (stop or clock.is_time_to_save() or step == num_steps):
+    runner = group.wrap(compiled(model, group.device, graphs=group.count == 1) if config.compile else model)
+    objective = TaskLoss(config.label_smoothing) if loss is None else loss
+    clock = _Clock(config.checkpoint_seconds)
+    started = time.monotonic()
+    with interruptible(group) as interrupted:
+        while step < num_steps:
+            epoch, within = divmod(step, len(batches))
+            for batch in batches.epoch(epoch, start=within):
+                value = _step(config, runner, optimizer, objective, batch, group, step, num_steps)
+                average.update(model, step)
+                loss_sum += value
+                step += 1
+                if watch is not None and clock.is_time_to_watch():
+                    watch(Moment(step, num_steps, epoch, _require_finite(value, step)))
+                if step % len(batches) == 0:
+                    break  # what belongs to the end of an epoch comes first
+                stop = interrupted()
+                if group.is_first and (stop or clock.is_time_to_save()):
                     _save(run, step, model, average, optimizer, loss_sum)
                 if stop:
                     return Trained(run.path, average.model, run.metrics(), finished=False)
-        if group.is_first:
-            run.note({"finished": True, "seconds": round(time.monotonic() - started, 1)})
-        return Trained(run.path, average.model, run.metrics(), finished=True)
+
+            mean_loss = _require_finite(loss_sum / len(batches), step)
+            loss_sum.zero_()
+            if (epoch + 1) % config.evaluate_every == 0 or step == num_steps:
+                found = evaluate_batches(average.model, data.val, rotation=config.rotation, up=data.up).summary()
+                record = {
+                    "epoch": epoch + 1,
+                    "step": step,
+                    "loss": mean_loss,
+                    "learning_rate": learning_rate(config, step - 1, num_steps),
+                    **{f"val_{name}": number for name, number in found.items()},
+                }
+                if group.is_first:
+                    run.add_metrics(record | {"seconds": round(time.monotonic() - started, 3)})
+                    write_weights(run.path, average.model)
+                if watch is not None:
+                    watch(Moment(step, num_steps, epoch, mean_loss, record))
+            stop = interrupted() and step < num_steps
+            if group.is_first and (stop or clock.is_time_to_save() or step == num_steps):
+                _save(run, step, model, average, optimizer, loss_sum)
+            if stop:
+                return Trained(run.path, average.model, run.metrics(), finished=False)
+    if group.is_first:
+        run.note({"finished": True, "seconds": round(time.monotonic() - started, 1)})
+    return Trained(run.path, average.model, run.metrics(), finished=True)
 
 
 def _step(

@@ -86,7 +86,7 @@ SHAPES: dict[str, Rival] = {
     "vn_dgcnn": ("A small VN-DGCNN", VNDGCNNConfig(**SMALL_NETWORK | {"width": 0.2}, num_neighbors=8), _whole(6, 6e-3)),
     "ri_conv": ("A small RI-Conv", RIConvConfig(**SMALL_PYRAMID), _whole(5)),
     "gc_conv": ("A small GC-Conv", GCConvConfig(**SMALL_PYRAMID), _whole(5)),
-    "tfn": ("A small Tensor Field Network", TFNConfig(**SMALL_STEERABLE), _whole(8, 5e-3)),
+    "tfn": ("A small Tensor Field Network", TFNConfig(**SMALL_STEERABLE), _whole(6, 5e-3)),
     "se3_transformer": (
         "A small SE(3)-Transformer",
         SE3TransformerConfig(**SMALL_STEERABLE, max_degree=1),
