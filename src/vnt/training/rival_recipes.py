@@ -89,8 +89,8 @@ SHAPES: dict[str, Rival] = {
     "tfn": ("A small Tensor Field Network", TFNConfig(**SMALL_STEERABLE), _whole(6, 5e-3)),
     "se3_transformer": (
         "A small SE(3)-Transformer",
-        SE3TransformerConfig(**SMALL_STEERABLE, max_degree=1),
-        _whole(5, 4e-3),
+        SE3TransformerConfig(**SMALL_STEERABLE | {"num_neighbors": 12}, max_degree=1),
+        _whole(6),
     ),
 }
 FORECASTERS: dict[str, Rival] = {
