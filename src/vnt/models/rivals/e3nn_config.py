@@ -17,7 +17,7 @@ class SteerableConfig(Config):
         num_neighbors: k, how many nearest neighbours a layer looks at.
         radial_channels: width of the networks that make a kernel's radial functions from a distance.
         max_degree: largest degree l of the spherical harmonics; 2 is what the full kernel from type 1 to type 1 has, 1
-            saves some time, and costs a Tensor Field Network much of its accuracy.
+            saves some time, and costs a Tensor Field Network accuracy.
         point_channels: width of the MLP on each point's invariant features before pooling; 0 pools them as they are.
         head_channels: width of the MLP behind the pool.
         dropout: in that MLP.
