@@ -154,7 +154,7 @@ def test_every_kind_of_model_trains(tmp_path, kind):
     if kind in ("ri_conv", "gc_conv"):
         small = {"num_classes": 2, "width": 0.1}
     elif kind in ("tfn", "se3_transformer"):
-        pytest.importorskip("e3nn", reason="e3nn is not installed")
+        pytest.importorskip("e3nn", reason="the extra 'rivals' is not installed")
         small |= {"width": 8}
     elif "width" in fields:
         small |= {"width": 0.1}
