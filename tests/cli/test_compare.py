@@ -3,9 +3,11 @@
 import json
 
 import pytest
+from torch import nn
 
 from vnt.bench import rivals
 from vnt.cli.main import main
+from vnt.training.loop import Trained
 
 LARGE = {"batch_size": 1024}
 """Batches, so that an epoch is soon over."""
@@ -20,6 +22,14 @@ def test_models_of_one_task_are_compared(tmp_path):
     assert all(s.epochs >= 1 and s.microseconds > 0 for s in found)
     again = rivals.compare(["motion"], tmp_path, minutes=0.001, device="cpu", changes=LARGE)
     assert again[0].minutes == ours.minutes  # not trained again
+
+
+def test_an_interrupted_training_is_not_scored(tmp_path, monkeypatch):
+    stopped = Trained(tmp_path, nn.Identity(), [], finished=False)
+    monkeypatch.setattr(rivals, "budgeted", lambda config, data, minutes: config)
+    monkeypatch.setattr(rivals, "train", lambda *_, **__: stopped)
+    with pytest.raises(KeyboardInterrupt):
+        rivals.compare(["motion"], tmp_path, device="cpu")
 
 
 def test_from_the_command_line(tmp_path, capsys):

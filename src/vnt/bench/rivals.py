@@ -87,7 +87,9 @@ def compare(
             if not (run.exists and run.about().get("finished")):
                 planned = budgeted(replace(config, rotation=rotation), data, minutes)
                 say(f"{name}, trained under {rotation}: {planned.epochs} epochs")
-                train(planned, run.path, data=None, data_folder=data_folder, resume=run.exists, watch=watch)
+                trained = train(planned, run.path, data_folder=data_folder, resume=run.exists, watch=watch)
+                if not trained.finished:
+                    raise KeyboardInterrupt
             standings.append(_standing(name, run, data, split, device, data_folder))
     return standings
 
@@ -117,7 +119,7 @@ def _standing(
     return Standing(
         recipe=name,
         trained=config.rotation,
-        parameters=sum(w.numel() for w in (model.buffers() if isinstance(model, Solved) else model.parameters())),
+        parameters=count_parameters(model),
         epochs=config.epochs,
         minutes=float(run.about().get("seconds", 0)) / 60,
         scores=scores,
@@ -125,6 +127,11 @@ def _standing(
         verdict=report.verdicts["float64"].word,
         worst=float(report.violations["float64"].worst),
     )
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Numbers that are learned, or solved for."""
+    return sum(w.numel() for w in (model.buffers() if isinstance(model, Solved) else model.parameters()))
 
 
 def arguments_of(batch: Batch) -> list[torch.Tensor | None]:

@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 
-from vnt.bench.rivals import arguments_of
+from vnt.bench.rivals import AUDITED, arguments_of, count_parameters
 from vnt.data.cloud_set import Split
 from vnt.data.sets import as_batch
 from vnt.equivariance.audit import audit
 from vnt.evaluation.protocols import PROTOCOLS
-from vnt.models.rivals.forecasting import Solved
 from vnt.models.saving import load
 from vnt.reproduction.experiments import Experiment, Row
 from vnt.training.config import Rotation, TrainConfig
@@ -21,9 +20,6 @@ from vnt.training.loop import Moment, train
 from vnt.training.run_folder import RunFolder
 from vnt.training.runs import evaluate
 from vnt.training.task import load_split
-
-AUDITED = 4
-"""Items that are turned to find the violation."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,7 @@ def _outcome(
     return replace(
         outcome,
         scores=_scores(run, split, settings),
-        parameters=sum(w.numel() for w in (model.buffers() if isinstance(model, Solved) else model.parameters())),
+        parameters=count_parameters(model),
         seconds=float(about.get("seconds", 0)),
         items=int(about["items"]),
         violation=_violation(run, model, settings),
