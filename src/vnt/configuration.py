@@ -29,6 +29,9 @@ class Config(metaclass=RefuseUnknownKeys):
     """The base of all configs; subclasses check their values in ``__post_init__``."""
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            if isinstance(value := getattr(self, field.name), list):  # JSON has no tuples
+                object.__setattr__(self, field.name, tuple(value))
         self._check_types()
 
     def to_json(self) -> str:
@@ -41,7 +44,7 @@ class Config(metaclass=RefuseUnknownKeys):
         values = json.loads(text)
         if not isinstance(values, dict):
             raise ValueError(f"a {cls.__name__} is a JSON object, got {type(values).__name__}")
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+        return cls(**values)
 
     def _check_types(self) -> None:
         """Each value must be of the field's type, so that a typo in a file is an error here and not in a layer."""

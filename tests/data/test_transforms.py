@@ -8,6 +8,7 @@ from vnt.data.transforms import (
     DropPoints,
     FarthestPoints,
     Jitter,
+    MixClouds,
     RandomRotation,
     RandomSample,
     RandomScale,
@@ -42,6 +43,7 @@ TRANSFORMS = [
     RandomScale(per_axis=False),
     RandomShift(),
     Jitter(),
+    MixClouds(0.5, 6),
     DropPoints(),
 ]
 
@@ -57,7 +59,7 @@ def test_seeded_and_harmless(transform, masked):
     assert not all(torch.equal(value, other.tensors()[name]) for name, value in first.tensors().items())
     for name, value in before.tensors().items():
         assert torch.equal(value, x.tensors()[name]), "the input was changed"
-    assert torch.equal(first.labels, x.labels)
+    assert isinstance(transform, MixClouds) or torch.equal(first.labels, x.labels)
     assert first.mask is None or first.mask.any(1).all()
 
 
@@ -162,6 +164,54 @@ def test_dropped_shares_vary_and_one_point_stays():
 def test_dropping_keeps_padding_out():
     x = batch(masked=True)
     assert not (DropPoints(0.1)(x, generator()).mask & ~x.mask).any()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_mixing_takes_points_and_labels_in_the_same_share(masked):
+    """Clouds of which each has its own number as attribute: what came from whom can be counted."""
+    B, N = 64, 40
+    mask = torch.arange(N) < torch.randint(5, N, (B, 1)) if masked else None
+    x = CloudBatch(points=torch.randn(B, N, 3), labels=torch.arange(B), mask=mask)
+    x = replace(x, attributes=x.labels[:, None, None].expand(B, N, 1).float(), vectors=x.points[:, :, None] + 1)
+    mixed = MixClouds(0.7, B)(x, generator())
+    exists = torch.ones(B, N, dtype=torch.bool) if mixed.mask is None else mixed.mask
+    assert torch.equal(mixed.vectors[:, :, 0][exists], mixed.points[exists] + 1)
+    for row in range(B):
+        sources = mixed.attributes[row, exists[row], 0].long()
+        assert torch.allclose(mixed.labels[row], sources.bincount(minlength=B) / len(sources), atol=1e-6)
+        assert set(sources.tolist()) <= {row, (row - 1) % B}
+    changed = (mixed.labels.amax(1) < 1).float().mean()
+    assert 0.2 < changed < 0.9
+
+
+def test_mixed_clouds_are_cut_by_a_plane():
+    x = CloudBatch(points=torch.randn(32, 60, 3), labels=torch.arange(32))
+    x = replace(x, attributes=x.labels[:, None, None].expand(32, 60, 1).float())
+    mixed = MixClouds(1.0, 32)(x, generator())
+    assert (mixed.labels.amax(1) < 1).sum() > 25
+    for row in range(32):
+        own = mixed.attributes[row, :, 0] == row
+        kept = {tuple(p) for p in mixed.points[row, own].tolist()}
+        lost = [p for p in x.points[row].tolist() if tuple(p) not in kept]
+        if lost and kept:
+            assert separable(torch.tensor(sorted(kept)), torch.tensor(lost))
+
+
+def separable(a, b):
+    """Whether some plane has all of a on one side and all of b on the other: a perceptron finds it."""
+    x = torch.cat([torch.cat([a, torch.ones(len(a), 1)], 1), -torch.cat([b, torch.ones(len(b), 1)], 1)]).double()
+    w = torch.zeros(4, dtype=torch.float64)
+    for _ in range(20000):
+        wrong = (x @ w <= 0).nonzero()
+        if len(wrong) == 0:
+            return True
+        w = w + x[wrong[0, 0]]
+    return False
+
+
+def test_clouds_without_labels_are_not_mixed():
+    with pytest.raises(ValueError, match="clouds without labels cannot be mixed"):
+        MixClouds(0.5, 3)(CloudBatch(points=torch.randn(2, 5, 3)), generator())
 
 
 def test_messages():

@@ -1,6 +1,9 @@
 """Every equation equals its loop oracle to 1e-12 in float64, on random shapes, unbatched and batched."""
 
+import sys
+
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -160,6 +163,32 @@ def test_edge_convolution(s: Shape, k: int, slope: float, eps: float):
         return oracles.edge_convolution(v, weights, W, U, negative_slope=slope, eps=eps)
 
     assert_close(actual, per_item(oracle, s.batch, V))
+
+
+@given(shapes(), st.lists(st.floats(0.1, 3), max_size=3), st.booleans())
+def test_surroundings(s: Shape, scales: list[float], masked: bool):
+    x = s.randn(*s.batch, s.N, 3)
+    mask = random_mask(*s.batch, s.N) if masked else None
+    actual = functional.surroundings(x, tuple(scales), mask)
+    assert_close(actual, per_item(lambda v, m: oracles.surroundings(v, tuple(scales), m), s.batch, x, mask))
+
+
+def test_surroundings_of_many_points_are_seen_a_few_at_a_time(monkeypatch):
+    x = torch.randn(2, 50, 3)
+    whole = functional.surroundings(x, (0.3, 1.0))
+    monkeypatch.setattr(sys.modules["vnt.functional.surroundings"], "MOST_PAIRS", 700)
+    assert torch.allclose(functional.surroundings(x, (0.3, 1.0)), whole, rtol=1e-6, atol=1e-7)
+
+
+def test_surroundings_know_a_surface():
+    """On a sphere of many points, x − 2 M x is nearly x itself: the normal is radial."""
+    x = F.normalize(torch.randn(4000, 3, dtype=torch.float64), dim=-1)
+    Mx = functional.surroundings(x, (0.2,))[:, 1]
+    assert (Mx.norm(dim=-1) < 0.1).all()
+    tangent = x + F.normalize(torch.linalg.cross(x, torch.randn_like(x)), dim=-1)  # along it, M is a half
+    M = torch.stack([functional.surroundings(x - 10 * axis, (0.2,))[:, 1] for axis in torch.eye(3, dtype=x.dtype)], -1)
+    M = (Mx[..., None] - M) / 10  # M e_i, since the surroundings do not move: M (x − 10 e_i) = M x − 10 M e_i
+    assert torch.allclose((M @ (tangent - x)[..., None])[..., 0], 0.5 * (tangent - x), atol=0.2)
 
 
 @given(shapes(spatial_dims=(3, 5)))

@@ -17,6 +17,8 @@ CLASSIFIERS: dict[str, dict] = {
     "latents late": {"num_latents": 6, "num_attributes": 2, "fusion": "late"},
     "edges": {"num_neighbors": 5},
     "edges early": {"num_neighbors": 5, "num_attributes": 2, "fusion": "early"},
+    "surroundings": {"surroundings": (0.3, 1.0)},
+    "surroundings early": {"surroundings": (0.5,), "num_attributes": 2, "fusion": "early"},
     "normals": {"num_vectors": 1},
     "normals early": {"num_vectors": 1, "num_attributes": 2, "fusion": "early"},
     "post-norm": {"norm_position": "post"},
@@ -26,12 +28,13 @@ CLASSIFIERS: dict[str, dict] = {
     "chirality": {"chirality": True},
     "chirality early": {"chirality": True, "num_attributes": 2, "fusion": "early"},
     "batch norm": {"mlp_norm": "batch"},
+    "head batch norm": {"head_norm": "batch"},
     "mean pool": {"pooling": "mean", "point_channels": 0},
 }
 FORECASTERS: dict[str, dict] = {
     name: {key: value for key, value in options.items() if key not in ("pooling", "point_channels")}
     for name, options in CLASSIFIERS.items()
-    if name != "mean pool"
+    if name not in ("mean pool", "head batch norm")
 }
 FORECASTERS |= {"motions": {"num_motions": 4}}
 # The literal arrangement: for what must hold in spite of its rounding errors.

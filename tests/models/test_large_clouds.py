@@ -92,9 +92,11 @@ def test_the_papers_arrangement_in_evaluation(make):
     assert largest_lift(model, lambda: results(model, inputs, mask, SIZE)) == SIZE
 
 
-@pytest.mark.parametrize("options", [{"num_neighbors": 4}, {"norm": "batch"}, {"lift": "mlp", "mlp_norm": "batch"}])
+@pytest.mark.parametrize(
+    "options", [{"num_neighbors": 4}, {"surroundings": (0.5,)}, {"norm": "batch"}, {"lift": "mlp", "mlp_norm": "batch"}]
+)
 def test_what_needs_all_points_gets_them(options):
-    """Neighbours, and batch statistics in training: held at once, with the same answer as ever."""
+    """Neighbours, surroundings, and batch statistics in training: held at once, with the same answer as ever."""
     model = classifier("latents", chunk_size=SIZE, **options).train()
     points = torch.randn(2, N, 3, dtype=torch.float64)
     assert largest_lift(model, lambda: model(points)) == N

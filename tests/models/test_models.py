@@ -134,7 +134,9 @@ def cone(dtype):
 
 @pytest.mark.parametrize("cloud", [lattice, torus, cone])
 @pytest.mark.parametrize(
-    "options", [{}, {"depth": 12}, {"num_latents": 8}, {"num_neighbors": 4}, {"chirality": True}], ids=str
+    "options",
+    [{}, {"depth": 12}, {"num_latents": 8}, {"num_neighbors": 4}, {"surroundings": (0.1, 0.4)}, {"chirality": True}],
+    ids=str,
 )
 @DTYPES
 def test_symmetric_clouds_do_not_amplify_rounding(cloud, options, dtype):

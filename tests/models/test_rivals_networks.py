@@ -9,7 +9,7 @@ from torch import nn
 
 from helpers import assert_close, centred_logits, random_mask
 from vnt.geometry import random_rotation, rotate
-from vnt.models.rivals.dense import MaskedBatchNorm
+from vnt.models.heads import MaskedBatchNorm
 from vnt.models.rivals.dgcnn import DGCNN, EdgeLayer
 from vnt.models.rivals.graph import nearest_graph
 from vnt.models.rivals.network_config import DGCNNConfig, PointNetConfig, VNDGCNNConfig, VNPointNetConfig

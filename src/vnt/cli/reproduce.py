@@ -28,6 +28,8 @@ class Options:
     """Small models on built-in data: minutes on a CPU, to see that everything runs."""
     rows: tuple[str, ...] = ()
     """Rows by name, of one table; all by default, but those that are quoted and take long."""
+    rotations: tuple[Literal["I", "z", "SO3"], ...] = ()
+    """Of the training data, in tables that have several; all of them by default."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """A run for each; the page shows the mean and the standard deviation. A smoke test takes the first alone."""
     split: Literal["test", "val"] = "test"
@@ -60,7 +62,7 @@ def run(arguments: list[str]) -> None:
     console = Console(stderr=True)
     folder = options.out / "smoke" if options.smoke else options.out
     seeds = options.seeds[:1] if options.smoke else options.seeds
-    settings = Settings(folder, seeds, options.split, options.device, options.data)
+    settings = Settings(folder, seeds, options.split, options.device, options.data, options.rotations)
     for name in NAMES if "all" in options.names else dict.fromkeys(options.names):
         with watching(console) as watch:
             say = lambda words: console.print(words, markup=False)  # noqa: E731

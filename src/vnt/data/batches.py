@@ -48,13 +48,13 @@ class CloudBatch(Batch):
     """B clouds of up to N points, as the classifier takes them.
 
     Attributes:
-        points: (B, N, 3); labels: (B,) or None.
+        points: (B, N, 3); labels: (B,), or shares of each class (B, K) where clouds were mixed, or None.
         mask: (B, N), True where a point exists, or None where all do.
         attributes: (B, N, d) or None; vectors: (B, N, V, 3) or None.
     """
 
     points: Float[Tensor, "B N 3"]
-    labels: Int[Tensor, "B"] | None = None
+    labels: Int[Tensor, "B"] | Float[Tensor, "B K"] | None = None
     mask: Bool[Tensor, "B N"] | None = None
     attributes: Float[Tensor, "B N d"] | None = None
     vectors: Float[Tensor, "B N V 3"] | None = None

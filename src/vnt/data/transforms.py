@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from vnt.data.batches import B, CloudBatch
 from vnt.data.cloud_set import Axis
-from vnt.geometry import center, masked_max, random_rotation, rotation_about
+from vnt.geometry import center, masked_max, masked_mean, random_rotation, rotation_about
 
 Protocol = Literal["I", "z", "SO3"]
 AXES: dict[str, tuple[float, float, float]] = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
@@ -129,6 +130,43 @@ class Jitter:
     def __call__(self, batch: CloudBatch, generator: Generator) -> CloudBatch:
         noise = torch.empty_like(batch.points).normal_(0, self.std, generator=generator).clamp_(-self.clip, self.clip)
         return replace(batch, points=batch.points + noise)
+
+
+@dataclass(frozen=True)
+class MixClouds:
+    """Some clouds are cut by a plane, and what lies beyond it is taken from another cloud of the batch.
+
+    The plane has a random direction and leaves a random share of the points. Labels become shares of the
+    ``num_classes`` classes, (B, num_classes), by the points that came from each cloud.
+    """
+
+    probability: float
+    num_classes: int
+
+    def __call__(self, batch: CloudBatch, generator: Generator) -> CloudBatch:
+        if batch.labels is None:
+            raise ValueError("clouds without labels cannot be mixed")
+        (B, N), device = batch.points.shape[:2], batch.points.device
+        is_mixed = torch.rand(B, 1, generator=generator, device=device) < self.probability
+        share = torch.where(is_mixed, torch.rand(B, 1, generator=generator, device=device), 0)
+        axis = torch.randn(B, 1, 3, generator=generator, device=device)
+        mine = _sort_along(batch, axis)
+        theirs = _sort_along(batch.rows(torch.arange(B, device=device).roll(1)), axis)
+        beyond = torch.arange(N, device=device) >= N - (share * N).round()
+        mixed = {
+            name: torch.where(beyond.view(B, N, *[1] * (x.ndim - 2)), theirs.tensors()[name], x)
+            for name, x in mine.tensors().items()
+            if name != "labels"
+        }
+        from_them = masked_mean(beyond[..., None].to(batch.points.dtype), mixed.get("mask"), 1)
+        labels, others = (F.one_hot(x.labels, self.num_classes) for x in (mine, theirs))  # type: ignore[bad-argument-type]
+        return replace(mine, **mixed, labels=(1 - from_them) * labels + from_them * others)
+
+
+def _sort_along(batch: CloudBatch, axis: Float[Tensor, "B 1 3"]) -> CloudBatch:
+    """The points of each cloud in their order along an axis, padding last."""
+    place = (batch.points * axis).sum(-1)
+    return batch.take_points(_argsort(place if batch.mask is None else torch.where(batch.mask, place, torch.inf)))
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,7 @@ def _trunk(trunk: VNTrunk, x: Enclosure, mask: Mask) -> tuple[Enclosure, Mask]:
 
 def _lift(lift: VNLift, tokens: InputTokens, scalars: Tensor | None = None) -> Enclosure:
     """Points are exact; only the lift's own biases change, each channel times its gate."""
-    vectors = tokens.vectors.to(next(lift.parameters()).dtype)
+    vectors = lift.vectors(tokens).to(next(lift.parameters()).dtype)
     if isinstance(lift.lift, VNEdgeConv):
         return exact(lift(tokens, scalars))
     x = (

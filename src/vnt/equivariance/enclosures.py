@@ -40,6 +40,7 @@ from vnt.layers import (
     VNReLU,
     VNRMSNorm,
 )
+from vnt.models.heads import MaskedBatchNorm
 
 AnyNorm = VNRMSNorm | VNLayerNorm | VNBatchNorm
 
@@ -177,7 +178,7 @@ def _matrix_norm(V: Float[Tensor, "*tokens C S"]) -> Float[Tensor, "*tokens"]:
 
 
 def enclose_perceptron(layers: list[nn.Module], x: Enclosure) -> Enclosure:
-    """An ordinary MLP of Linear, LayerNorm, GELU and Dropout (off) on rows (..., F)."""
+    """An ordinary MLP of Linear, LayerNorm, BatchNorm (of evaluation), GELU and Dropout (off) on rows (..., F)."""
     for layer in layers:
         row = x.center
         match layer:
@@ -189,6 +190,9 @@ def enclose_perceptron(layers: list[nn.Module], x: Enclosure) -> Enclosure:
                 slope, new = bend(spread, x.size, row.shape[-1], layer.eps)
                 y = advance(x, layer(row), derivative(layer, row, x.slopes), gain * slope, new=gain * new)
                 x = at_most(y, 2 * gain * math.sqrt(row.shape[-1]))
+            case MaskedBatchNorm():  # of evaluation: a gain for each feature
+                gain = torch.rsqrt(layer.running_var + layer.eps) * layer.gain
+                x = advance(x, layer(row), x.slopes * gain, gain.abs().max())
             case nn.GELU():
                 single = LONGEST * x.slopes.square().sum(0).sqrt()  # and together they are all within the radius
                 new = GELU_CURVATURE / 2 * (single.square().norm(dim=-1) + 2 * single.amax(-1) * x.radius + x.radius**2)

@@ -24,8 +24,10 @@ from vnt.functional.streaming import (
     pick_heads,
     token_sum,
 )
+from vnt.functional.surroundings import VECTORS, surroundings
 
 __all__ = [
+    "VECTORS",
     "ChunkAttention",
     "attend_to_chunk",
     "attention",
@@ -58,6 +60,7 @@ __all__ = [
     "residual_attention",
     "residual_mlp",
     "rms_norm",
+    "surroundings",
     "token_sum",
     "unit_rows",
 ]

@@ -16,6 +16,9 @@ from vnt.precision import at_least_float32
 FEW = 8
 """Coordinates up to which differences are worth taking; `torch.cdist` takes them quickly on the CPU alone."""
 
+SPARE = 4
+"""Slots for ties where a graph is compiled to train; others have as many as it takes."""
+
 
 def default_tie_tolerance(dtype: torch.dtype) -> float:
     """Relative difference below which two numbers count as equal: well above rounding, well below geometry."""

@@ -5,7 +5,8 @@ from torch import Tensor, nn
 
 from vnt import functional
 from vnt.checks import require_channels, require_mask, require_spatial_dim
-from vnt.geometry import nearest_neighbors
+from vnt.geometry.neighbors import SPARE, nearest_neighbors
+from vnt.kernels import is_exporting
 from vnt.layers.activation import VNReLU
 from vnt.layers.linear import VNLinear
 
@@ -73,8 +74,12 @@ class VNEdgeConv(nn.Module):
         if self.num_neighbors == 0:
             return self.lift(V)
         places = V.flatten(-2) if positions is None else positions
-        index, weight = nearest_neighbors(places, self.num_neighbors, mask, resolution=resolution)
-        return functional.neighbor_mean(self.message(functional.edge_features(V, index)), weight)
+        num_slots = self.num_neighbors + SPARE if self.training and not is_exporting() else None
+        index, weight = nearest_neighbors(places, self.num_neighbors, mask, resolution=resolution, num_slots=num_slots)
+        relu = self.message
+        return functional.edge_convolution(
+            V, index, weight, relu.weight, relu.direction, negative_slope=relu.negative_slope, eps=relu.eps
+        )
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}, num_neighbors={self.num_neighbors}"

@@ -4,6 +4,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -43,6 +44,8 @@ class VNLift(nn.Module):
 
     def __init__(self, config: BackboneConfig, in_channels: int, num_scalars: int = 0):
         super().__init__()
+        self.surroundings = config.surroundings
+        in_channels += functional.VECTORS * len(config.surroundings)
         if config.lift == "mlp":
             self.lift = VNMLP(
                 in_channels,
@@ -75,8 +78,8 @@ class VNLift(nn.Module):
         self, tokens: InputTokens, scalars: Float[Tensor, "*batch N K"] | None = None
     ) -> Float[Tensor, "*batch N C S"]:
         dtype = next(self.parameters()).dtype
-        V = tokens.vectors.to(dtype)
-        with full_precision(V):
+        with full_precision(tokens.vectors):
+            V = self.vectors(tokens).to(dtype)
             if isinstance(self.lift, VNEdgeConv):
                 V = self.lift(V, tokens.mask, tokens.positions, tokens.resolution)
             elif isinstance(self.lift, VNMLP):
@@ -84,6 +87,12 @@ class VNLift(nn.Module):
             else:
                 V = self.lift(V)
             return V if self.gate is None else self.gate(V, self.scalars(tokens, scalars).to(dtype))
+
+    def vectors(self, tokens: InputTokens) -> Float[Tensor, "*batch N C_all S"]:
+        """What turns with the cloud: the input's own vectors, and how the cloud lies around each point."""
+        around = functional.surroundings(tokens.positions, self.surroundings, tokens.mask)
+        flat = tokens.vectors.shape[-1] - around.shape[-1]  # attributes under early fusion: nothing along those
+        return torch.cat([tokens.vectors, F.pad(around, (0, flat)).to(tokens.vectors.dtype)], -2)
 
     def scalars(self, tokens: InputTokens, scalars: Tensor | None) -> Float[Tensor, "*batch N K_all"]:
         """What is known of each point beside its direction."""
@@ -135,14 +144,15 @@ def lift_cloud(
 ) -> Float[Tensor, "*batch N C S"] | Chunks:
     """The lifted cloud, or `Chunks` of it where latents will read it and it has more points than ``chunk_size``.
 
-    Not where tokens depend on one another (edge-convolution; VN-BatchNorm in training, by its statistics), nor in an
-    exported program, whose one graph serves clouds of any size: those hold all tokens at once.
+    Not where tokens depend on one another (edge-convolution; surroundings; VN-BatchNorm in training, by its
+    statistics), nor in an exported program, whose one graph serves clouds of any size: those hold all tokens at once.
     """
     size, axis = lift.chunk_size, tokens.positions.ndim - 2
     if size == 0 or not isinstance(trunk.encoder, VNLatentEncoder) or is_exporting():
         return lift(tokens, scalars)
     norm = trunk.encoder.input_norm
-    if tokens.positions.shape[axis] <= size or mixes_points(lift) or (norm is not None and mixes_points(norm)):
+    depends = lift.surroundings or mixes_points(lift) or (norm is not None and mixes_points(norm))
+    if tokens.positions.shape[axis] <= size or depends:
         return lift(tokens, scalars)
     chunks = tokens.split(size)
     known = [None] * len(chunks) if scalars is None else scalars.split(size, axis)

@@ -52,11 +52,11 @@ class VNTransformerClassifier(nn.Module):
         width = config.channels * config.spatial_dim + (config.num_attributes if config.fusion == "late" else 0)
         self.point_mlp = None
         if config.point_channels > 0:
-            self.point_mlp = make_point_mlp(width, config.point_channels)
+            self.point_mlp = make_point_mlp(width, config.point_channels, config.head_norm)
             width = config.point_channels
         if config.pooling == "mean+max":
             width *= 2
-        self.head = make_head(width, config.head_channels, config.num_classes, config.dropout)
+        self.head = make_head(width, config.head_channels, config.num_classes, config.dropout, config.head_norm)
 
     def forward(
         self,
@@ -66,8 +66,11 @@ class VNTransformerClassifier(nn.Module):
         vectors: Float[Tensor, "*batch N K 3"] | None = None,
     ) -> Float[Tensor, "*batch classes"]:
         features, where = self._encode(points, attributes, mask, vectors)
-        x = features.invariant if self.point_mlp is None else self.point_mlp(features.invariant)
-        if isinstance(where, Packing):
+        packed = isinstance(where, Packing)
+        x = features.invariant
+        if self.point_mlp is not None:
+            x = self.point_mlp(x, None if packed else where)
+        if packed:
             x, where = where.unpack(x), mask
         return self.head(self._pool(x, where))
 

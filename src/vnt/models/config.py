@@ -45,6 +45,9 @@ class BackboneConfig(Config):
         chunk_size: points of a cloud whose tokens are held at once, where there are latents; 0 means all. A larger
             cloud is read in chunks, which are made once more in the backward pass: less memory, the same result.
         num_neighbors: k of the edge-convolution in the lift; 0 means none.
+        surroundings: widths, in units of the cloud's radius, of the windows through which each point sees how the cloud
+            lies around it: four more input vectors for each (`vnt.functional.surroundings`). Costs the square of the
+            number of points, as attention does. Not in the paper.
         center: what each cloud is taken relative to: its "mean", its geometric "median" (outliers), or "none".
         scale: "relative" divides each cloud by its RMS radius and tells the network the logarithm of it, so that units
             do not matter to training; "invariant" does not tell, so that size cannot matter to the result; "raw" takes
@@ -71,6 +74,7 @@ class BackboneConfig(Config):
     num_latents: int = 0
     chunk_size: int = 524288
     num_neighbors: int = 0
+    surroundings: tuple[float, ...] = ()
     center: Literal["mean", "median", "none"] = "mean"
     scale: Literal["relative", "invariant", "raw"] = "relative"
 
@@ -81,6 +85,8 @@ class BackboneConfig(Config):
         self._require_at_least(0, "bias_epsilon", "relu_eps")
         if self.hidden_channels is not None:
             self._require_at_least(1, "hidden_channels")
+        if not all(0 < width < math.inf for width in self.surroundings):
+            raise ValueError(f"surroundings must be positive numbers, got {self.surroundings}")
         if not math.isfinite(self.negative_slope):
             raise ValueError(f"negative_slope must be finite, got {self.negative_slope!r}")
         if self.channels % self.num_heads:
@@ -110,6 +116,7 @@ class ClassifierConfig(BackboneConfig):
         pooling: over the points' invariant features: "mean", "max", or both side by side.
         point_channels: width of the MLP on each point's invariant features before pooling; 0 pools them as they are.
         head_channels: width of the MLP behind the pool.
+        head_norm: of both MLPs: "layer", or "batch", whose noise keeps a network from learning clouds by heart.
         dropout: in the MLP behind the pool.
 
     >>> ClassifierConfig(num_classes=40, channels=32).spatial_dim
@@ -120,6 +127,7 @@ class ClassifierConfig(BackboneConfig):
     pooling: Literal["mean", "max", "mean+max"] = "mean+max"
     point_channels: int = 256
     head_channels: int = 256
+    head_norm: Literal["layer", "batch"] = "layer"
     dropout: float = 0.0
 
     def __post_init__(self) -> None:

@@ -77,7 +77,6 @@ def model_from_dict(values: dict[str, Any]) -> ModelConfig:
     if kind not in KINDS:
         raise ValueError(f"no model of kind {kind!r}; {suggest(str(kind), KINDS)}")
     try:
-        given = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-        return KINDS[kind][0](**{key: value for key, value in given.items() if key != "kind"})
+        return KINDS[kind][0](**{key: value for key, value in values.items() if key != "kind"})
     except TypeError as error:  # a key that has no default is missing
         raise ValueError(f"the config of this {kind} is not whole: {error}") from error

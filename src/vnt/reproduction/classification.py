@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from vnt.models.config import ClassifierConfig
 from vnt.models.recipes import paper_classifier
 from vnt.reproduction.experiments import Experiment, Row
 from vnt.training.config import TrainConfig
@@ -14,9 +13,16 @@ LATENTS = (0, 16, 32, 64, 128)
 
 
 def small() -> TrainConfig:
-    """VN-Transformer of at most 0.04M parameters: 37,936."""
-    model = ClassifierConfig(num_classes=40, channels=32, num_heads=16, point_channels=56, head_channels=56)
-    return replace(recipe("modelnet40"), model=replace(model, hidden_channels=40))
+    """VN-Transformer of at most 0.04M parameters."""
+    ours = recipe("modelnet40")
+    sizes: dict[str, int] = {
+        "channels": 32,
+        "hidden_channels": 40,
+        "depth": 2,
+        "point_channels": 56,
+        "head_channels": 56,
+    }
+    return replace(_with(ours, dropout=0.0, **sizes), mix=0.0, epochs=150)
 
 
 def _with(config: TrainConfig, **changes: object) -> TrainConfig:

@@ -60,6 +60,7 @@ class Settings:
     split: Split = "test"
     device: str = "auto"
     data_folder: Path | None = None
+    rotations: tuple[Rotation, ...] = ()
 
 
 def carry_out(
@@ -74,7 +75,7 @@ def carry_out(
     for row in experiment.rows:
         if row.config is None:
             continue
-        for rotation in experiment.rotations or (row.config.rotation,):
+        for rotation in _rotations(experiment, row.config, settings):
             for seed in settings.seeds:
                 config = replace(row.config, rotation=rotation, seed=seed, device=settings.device)
                 run = RunFolder(settings.folder / experiment.name / f"{row.name}-{rotation}-{seed}")
@@ -82,6 +83,13 @@ def carry_out(
                 split: Split = "val" if experiment.chooses else settings.split
                 outcomes.append(_outcome(row, config, run, settings, split, watch))
     return outcomes
+
+
+def _rotations(experiment: Experiment, config: TrainConfig, settings: Settings) -> tuple[Rotation, ...]:
+    """Of the training data: the experiment's, those of them that were asked for, or the row's own."""
+    if experiment.rotations is None:
+        return (config.rotation,)
+    return tuple(r for r in experiment.rotations if not settings.rotations or r in settings.rotations)
 
 
 def _outcome(

@@ -227,6 +227,24 @@ def edge_convolution(
     return out
 
 
+def surroundings(points: ArrayLike, scales: tuple[float, ...], mask: ArrayLike | None = None) -> Array:
+    """o, M x, M o and M² x of each point (N, 3) for each scale, by loops over pairs; (N, 4 · scales, 3)."""
+    x = as_array(points)
+    exists = [mask is None or bool(as_array(mask)[n]) for n in range(len(x))]
+    out = np.zeros((len(x), 4 * len(scales), 3))
+    for i in range(len(x)):
+        if not exists[i]:
+            continue
+        for number, scale in enumerate(scales):
+            w = [exp(-sum((x[i] - x[j]) ** 2) / (2 * scale**2)) * exists[j] for j in range(len(x))]
+            mean = sum(w[j] * x[j] for j in range(len(x))) / sum(w)
+            C = sum(w[j] * np.outer(x[j] - mean, x[j] - mean) for j in range(len(x))) / sum(w)
+            M = C / (np.trace(C) + 0.1 * scale**2)
+            offset = (mean - x[i]) / scale
+            out[i, 4 * number : 4 * number + 4] = [offset, M @ x[i], M @ offset, M @ M @ x[i]]
+    return out
+
+
 def cross_product(A: ArrayLike, B: ArrayLike) -> Array:
     """A^(c) × B^(c) in the first three coordinates of one token, zero in the others."""
     A, B = as_array(A), as_array(B)

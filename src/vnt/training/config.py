@@ -28,6 +28,7 @@ class TrainConfig(Config):
         shift: largest move of a cloud along each axis.
         jitter: standard deviation of the noise on each coordinate.
         drop_points: largest share of points that is left out.
+        mix: share of the clouds of which a part is cut off and taken from another cloud, and of the label as much.
         epochs: how often the training split is seen.
         batch_size: clouds or tracks in a step, over all processes together.
         optimizer: "adamw", or "sgd" with Nesterov's momentum of 0.9.
@@ -57,6 +58,7 @@ class TrainConfig(Config):
     shift: float = 0.0
     jitter: float = 0.0
     drop_points: float = 0.0
+    mix: float = 0.0
     epochs: int = 100
     batch_size: int = 32
     optimizer: Literal["adamw", "sgd"] = "adamw"
@@ -79,12 +81,14 @@ class TrainConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_at_least(1, "epochs", "batch_size", "evaluate_every", "scale")
-        self._require_at_least(0, "num_points", "shift", "jitter", "drop_points", "learning_rate", "weight_decay")
-        self._require_at_least(0, "final_learning_rate")
+        self._require_at_least(0, "num_points", "shift", "jitter", "drop_points", "mix", "weight_decay")
+        self._require_at_least(0, "learning_rate", "final_learning_rate")
         self._require_at_least(0, "warmup", "label_smoothing", "clip_norm", "ema", "checkpoint_seconds", "seed")
         for name in ("warmup", "label_smoothing", "ema", "drop_points"):
             if getattr(self, name) >= 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
+        if self.mix > 1:
+            raise ValueError(f"mix must lie in [0, 1], got {self.mix}")
 
     @property
     def task(self) -> Literal["classify", "forecast"]:
@@ -105,7 +109,7 @@ class TrainConfig(Config):
                 f"this config has format {written!r}, this version of vnt reads up to {FORMAT}: upgrade vnt"
             )
         values["model"] = model_from_dict(values.get("model", {}))
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+        return cls(**values)
 
     def to_json(self) -> str:
         """The config as JSON text."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from vnt.models.config import ClassifierConfig, ForecasterConfig
-from vnt.models.recipes import paper_classifier, paper_forecaster
+from vnt.models.recipes import best_classifier, paper_classifier, paper_forecaster
 from vnt.models.rivals.config import TransformerClassifierConfig, TransformerForecasterConfig
 from vnt.spelling import suggest
 from vnt.training.config import TrainConfig
@@ -41,10 +41,11 @@ def modelnet40() -> TrainConfig:
     """VN-Transformer on ModelNet40, on a GPU."""
     return TrainConfig(
         dataset="modelnet40",
-        model=ClassifierConfig(num_classes=40, num_heads=16),
-        num_points=768,
+        model=best_classifier(40),
+        num_points=512,
         scale=1.5,
-        epochs=400,
+        mix=0.5,
+        epochs=100,
         batch_size=128,
         learning_rate=2e-3,
         label_smoothing=0.1,
@@ -56,25 +57,33 @@ def modelnet40() -> TrainConfig:
 
 def modelnet10() -> TrainConfig:
     """The same on ten classes."""
-    return replace(modelnet40(), dataset="modelnet10", model=ClassifierConfig(num_classes=10, num_heads=16))
+    return replace(modelnet40(), dataset="modelnet10", model=best_classifier(10))
 
 
 def modelnet40_paper() -> TrainConfig:
     """The paper's literal classifier on ModelNet40: AdamW 1e-3 with linear decay."""
     return replace(
-        modelnet40(), model=paper_classifier(40), schedule="linear", learning_rate=1e-3, precision="float32", scale=1.0
+        modelnet40(),
+        model=paper_classifier(40),
+        schedule="linear",
+        learning_rate=1e-3,
+        precision="float32",
+        num_points=768,
+        scale=1.0,
+        mix=0.0,
+        epochs=400,
     )
 
 
 def modelnet40_polka_dot() -> TrainConfig:
     """VN-Transformer with early fusion on polka-dot ModelNet40."""
-    model = ClassifierConfig(num_classes=40, num_heads=16, num_attributes=1, fusion="early")
+    model = replace(best_classifier(40), num_attributes=1, fusion="early")
     return replace(modelnet40(), dataset="modelnet40_polka_dot", model=model)
 
 
 def scanobjectnn() -> TrainConfig:
     """VN-Transformer on the hardest variant of ScanObjectNN."""
-    return replace(modelnet40(), dataset="scanobjectnn_pb_t50_rs", model=ClassifierConfig(num_classes=15, num_heads=16))
+    return replace(modelnet40(), dataset="scanobjectnn_pb_t50_rs", model=best_classifier(15))
 
 
 def womd() -> TrainConfig:

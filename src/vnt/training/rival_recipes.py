@@ -25,6 +25,7 @@ SGD: dict[str, Any] = {
     "epochs": 250,
     "batch_size": 32,
     "num_points": 0,
+    "mix": 0.0,
     "precision": "bfloat16",
     "compile": True,
     "clip_norm": 0.0,

@@ -11,7 +11,7 @@ from vnt.data.cloud_set import Axis, CloudSet, Split
 from vnt.data.folder import load_folder
 from vnt.data.motion_set import MotionSet
 from vnt.data.sets import SETS, as_batch, load_set
-from vnt.data.transforms import DropPoints, Jitter, RandomRotation, RandomSample, RandomScale, RandomShift
+from vnt.data.transforms import DropPoints, Jitter, MixClouds, RandomRotation, RandomSample, RandomScale, RandomShift
 from vnt.models.kinds import ModelConfig
 from vnt.training.config import TrainConfig
 
@@ -83,6 +83,8 @@ def augmentations(config: TrainConfig, data: Data) -> list:
             chosen.append(RandomSample(config.num_points))
         if config.scale > 1:
             chosen.append(RandomScale(1 / config.scale, config.scale, per_axis=data.train.vectors is None))
+        if config.mix:
+            chosen.append(MixClouds(config.mix, len(data.class_names)))
         if config.jitter:
             chosen.append(Jitter(config.jitter, 5 * config.jitter))
         if config.shift:

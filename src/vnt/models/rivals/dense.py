@@ -1,50 +1,12 @@
-"""Scalar layers of the networks that the paper compares with: batch norm that knows of padding, and their last MLP."""
+"""Scalar layers of the networks that the paper compares with, and their last MLP."""
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vnt import functional
-from vnt.layers import VNBatchNorm
+from vnt.models.heads import MaskedBatchNorm
 from vnt.models.rivals.network_config import NetworkConfig
-from vnt.precision import at_least_float32
-from vnt.processes import are_several, sum_over_processes
-
-
-class MaskedBatchNorm(VNBatchNorm):
-    r"""Batch norm of scalars, over the tokens that exist: `torch.nn.BatchNorm1d`, but for padding.
-
-    $$x^{(c)} \leftarrow g^{(c)} \frac{x^{(c)} - \mu^{(c)}}{\sqrt{\sigma^{2 (c)} + \text{eps}}} + b^{(c)}$$
-
-    Args:
-        channels: C.
-        momentum: weight of the newest batch in the running statistics that evaluation uses.
-        eps: guards the variance.
-
-    Shape:
-        (..., C) -> (..., C), with ``mask`` (...) True where a token exists.
-
-    Differences from the paper: not in the paper. A batch of a single token is normalised to zero, where torch refuses.
-
-    >>> MaskedBatchNorm(8)(torch.randn(4, 100, 8)).shape
-    torch.Size([4, 100, 8])
-    """
-
-    def __init__(self, channels: int, *, momentum: float = 0.1, eps: float = 1e-5):
-        super().__init__(channels, momentum=momentum, eps=eps)
-
-    def forward(
-        self, V: Float[Tensor, "*tokens C"], mask: Bool[Tensor, "*tokens"] | None = None
-    ) -> Float[Tensor, "*tokens C"]:
-        x = at_least_float32(V)
-        if self.training:
-            total = sum_over_processes if are_several() else None
-            mean, variance, count = functional.moments(x, mask, total=total)
-            self._track(mean.detach(), variance.detach(), count)
-        else:
-            mean, variance = self.running_mean, self.running_var
-        return ((x - mean) * (torch.rsqrt(variance + self.eps) * self.gain) + self.shift).to(V.dtype)
 
 
 class DenseLayer(nn.Module):

@@ -6,13 +6,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vnt.geometry import nearest_neighbors
 from vnt.geometry.masking import blank
+from vnt.geometry.neighbors import SPARE, nearest_neighbors
 from vnt.kernels import is_exporting
 from vnt.precision import at_least_float32
-
-SPARE = 4
-"""Slots for ties in a graph that is compiled to train; others have as many as it takes."""
 
 
 @dataclass(frozen=True)
