@@ -13,7 +13,7 @@ class Options:
     """How equivariant a trained model is, in each precision: measured, bounded, explained, layer by layer."""
 
     checkpoint: Positional[Path]
-    """Folder of a run, or of a model."""
+    """Folder of a run, or of a model, or a model that comes with vnt: modelnet40, modelnet40-small."""
     split: Literal["val", "test", "train"] = "val"
     """Clouds or tracks of which split of the run's own data."""
     count: int = 8

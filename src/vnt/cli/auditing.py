@@ -23,7 +23,7 @@ from vnt.equivariance.sweep import EPSILONS
 from vnt.files import atomic_write
 from vnt.geometry.symmetry import Group
 from vnt.layers import VNLinear
-from vnt.models.saving import load, read_about
+from vnt.models.saving import load, model_folder, read_about
 from vnt.training.distributed import choose_device
 from vnt.training.run_folder import RunFolder
 from vnt.training.task import load_split
@@ -39,7 +39,7 @@ RANDOM_POINTS = 1024
 def carry_out(options: "Options") -> None:
     """Audit a checkpoint, print the report, write files where asked; code 1 under ``strict`` where it is not sound."""
     console = Console(stderr=True, soft_wrap=True)
-    folder = options.checkpoint.parent if options.checkpoint.name == "model.safetensors" else options.checkpoint
+    folder = model_folder(options.checkpoint)
     about = read_about(folder)
     model = load(folder).to(choose_device(options.device))
     batch, source = inputs(folder, about, options, console)

@@ -18,8 +18,8 @@ class Options:
 
     files: Positional[tuple[Path, ...]]
     """Files, or folders of clouds."""
-    model: Path
-    """Folder of a run, or of a model."""
+    model: Path = Path("modelnet40")
+    """Folder of a run, or of a model, or a model that comes with vnt: modelnet40, modelnet40-small."""
     format: Literal["table", "json", "csv"] = "table"
     """How to print."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
@@ -45,9 +45,8 @@ def run(arguments: list[str]) -> None:
 
     if not options.top >= 1:
         raise ValueError(f"top must be at least 1, got {options.top}")
-    folder = options.model.parent if options.model.name == "model.safetensors" else options.model
-    about = read_about(folder)
-    model = load(folder).to(choose_device(options.device))
+    about = read_about(options.model)
+    model = load(options.model).to(choose_device(options.device))
     rows = _clouds(options, model, about) if "num_classes" in about["model"] else _tracks(options, model, about)
     text = {"json": _as_json, "csv": _as_csv, "table": _as_table}[options.format](rows)
     if options.output is None:

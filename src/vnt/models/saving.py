@@ -16,6 +16,19 @@ FORMAT = 1
 """Of ``config.json``. A program refuses files of a later format than it knows."""
 
 
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
+"""Models that come with the library, by the names of their folders."""
+
+
+def model_folder(model: Path | str) -> Path:
+    """Where a model lies: a folder, the weights in it, or the name of one that comes with the library."""
+    path = Path(model)
+    if path.name == "model.safetensors":
+        return path.parent
+    bundled = PRETRAINED / path
+    return bundled if not path.exists() and len(path.parts) == 1 and bundled.is_dir() else path
+
+
 def write_about(folder: Path, config: ModelConfig, about: Mapping[str, Any]) -> None:
     """Write ``config.json``: the model's config, and what else belongs to it (class names, how it was trained)."""
     content = {"format": FORMAT, "vnt": __version__, "model": model_to_dict(config), **about}
@@ -23,11 +36,14 @@ def write_about(folder: Path, config: ModelConfig, about: Mapping[str, Any]) -> 
         path.write_text(json.dumps(content, indent=2) + "\n")
 
 
-def read_about(folder: Path | str) -> dict[str, Any]:
+def read_about(model: Path | str) -> dict[str, Any]:
     """What ``config.json`` says."""
-    path = Path(folder) / "config.json"
+    path = model_folder(model) / "config.json"
     if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file; a model is a folder with config.json and model.safetensors")
+        known = ", ".join(sorted(folder.name for folder in PRETRAINED.iterdir() if folder.is_dir()))
+        raise FileNotFoundError(
+            f"{path}: no such file; a model is a folder with config.json and model.safetensors, or one of {known}"
+        )
     try:
         about = json.loads(path.read_text())
         written = about["format"]
@@ -48,10 +64,14 @@ def write_weights(folder: Path, model: nn.Module) -> None:
 
 
 def load(path: Path | str) -> nn.Module:
-    """The model in a folder, a run's for instance, in evaluation mode. Nothing is unpickled."""
-    folder = Path(path)
-    if folder.name == "model.safetensors":
-        folder = folder.parent
+    """A model in evaluation mode: that of a folder, a run's for instance, or one that comes with the library.
+
+    Nothing is unpickled.
+
+    >>> sum(parameter.numel() for parameter in load("modelnet40-small").parameters())
+    38320
+    """
+    folder = model_folder(path)
     about = read_about(folder)
     if own := about.get("own_model"):
         raise ValueError(

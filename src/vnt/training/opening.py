@@ -43,6 +43,6 @@ def open_run(
 
 
 def _sizes(clouds: CloudBatch) -> list[float]:
-    """The smallest and the largest RMS radius: what lies far outside is in other units."""
-    radius = rms_radius(center(clouds.points, clouds.mask)[0], clouds.mask)
-    return [float(radius.min()), float(radius.max())]
+    """The RMS radii that all but a hundredth at either end lie between: what is far outside is in other units."""
+    radius = rms_radius(center(clouds.points, clouds.mask)[0], clouds.mask).double()
+    return [float(radius.quantile(share)) for share in (0.01, 0.99)]

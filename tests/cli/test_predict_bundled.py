@@ -1,0 +1,46 @@
+"""The models that come with the library."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import vnt
+from vnt.cli.main import main
+from vnt.geometry import random_rotation, rotate
+from vnt.models.saving import PRETRAINED, read_about
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMES = ("modelnet40", "modelnet40-small")
+
+
+def test_these_come_with_it():
+    assert {folder.name for folder in PRETRAINED.iterdir() if folder.is_dir()} == set(NAMES)
+    for name in NAMES:
+        assert "academic research only" in (PRETRAINED / name / "README.md").read_text()
+        assert len(read_about(name)["class_names"]) == 40
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_chair_is_a_chair(name, capsys):
+    main(["predict", str(EXAMPLES / "chair.off"), "--model", name, "--format", "json"])
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert answer["class_1"] == "chair"
+    assert answer["probability_1"] > 0.7
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_however_it_is_turned(name):
+    points = torch.randn(4, 300, 3)
+    model = vnt.load(name)
+    with torch.no_grad():
+        logits, turned = model(points), model(rotate(points, random_rotation(4)))
+    assert (logits - turned).norm() < 1e-5 * (logits - logits.mean(-1, keepdim=True)).norm()
+
+
+def test_a_folder_of_ones_own_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "modelnet40").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"modelnet40/config\.json: no such file"):
+        vnt.load("modelnet40")
