@@ -13,6 +13,7 @@ from vnt.data.transforms import (
     RandomSample,
     RandomScale,
     RandomShift,
+    SlideWindow,
     UnitSphere,
     _argsort,
     farthest_points,
@@ -212,6 +213,37 @@ def separable(a, b):
 def test_clouds_without_labels_are_not_mixed():
     with pytest.raises(ValueError, match="clouds without labels cannot be mixed"):
         MixClouds(0.5, 3)(CloudBatch(points=torch.randn(2, 5, 3)), generator())
+
+
+def straight_tracks(masked=False):
+    """Twenty steps, of which six are past; the x of a step is its number."""
+    x = torch.zeros(50, 20, 3)
+    x[..., 0] = torch.arange(20.0)
+    mask = torch.rand(50, 6) < 0.5 if masked else None
+    return MotionBatch(past=x[:, :6] - 5, future=x[:, 6:] - 5, mask=mask)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_sliding_makes_future_past(masked):
+    x = straight_tracks(masked)
+    slid = SlideWindow(8)(x, generator())
+    unknown = (~slid.known).sum(1)
+    assert unknown.unique().tolist() == list(range(9))  # every shift that may be
+    assert torch.equal(slid.past[:, -1], torch.zeros(50, 3))
+    assert torch.equal(slid.past[..., 0], torch.arange(-5.0, 1).expand(50, 6))
+    assert torch.equal(slid.future[..., 0][slid.known], torch.arange(1.0, 15).expand(50, 14)[slid.known])
+    assert torch.equal(slid.known, torch.arange(14) < 14 - unknown[:, None])
+    if masked:
+        for row in range(50):
+            kept = max(0, 6 - int(unknown[row]))
+            assert torch.equal(slid.mask[row, :kept], x.mask[row, 6 - kept :])
+            assert slid.mask[row, kept:].all()
+
+
+def test_what_is_known_of_the_past_alone_cannot_slide():
+    x = replace(straight_tracks(), attributes=torch.ones(50, 6, 1))
+    with pytest.raises(ValueError, match="cannot slide"):
+        SlideWindow(2)(x, generator())
 
 
 def test_messages():

@@ -77,6 +77,7 @@ class MotionBatch(Batch):
         past: (B, T, 3); future: (B, T_out, 3).
         mask: (B, T), True where a step was observed, or None where all were.
         attributes: (B, T, d) or None; vectors: (B, T, V, 3) or None.
+        known: (B, T_out), True where the future is known, or None where all of it is.
     """
 
     past: Float[Tensor, "B T 3"]
@@ -84,6 +85,7 @@ class MotionBatch(Batch):
     mask: Bool[Tensor, "B T"] | None = None
     attributes: Float[Tensor, "B T d"] | None = None
     vectors: Float[Tensor, "B T V 3"] | None = None
+    known: Bool[Tensor, "B T_out"] | None = None
 
     def rotated(self, R: Float[Tensor, "B 3 3"]) -> "MotionBatch":
         """Past, future and vectors turned, each track by its own rotation."""

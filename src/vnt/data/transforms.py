@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from vnt.data.batches import B, CloudBatch
+from vnt.data.batches import B, CloudBatch, MotionBatch
 from vnt.data.cloud_set import Axis
 from vnt.geometry import center, masked_max, masked_mean, random_rotation, rotation_about
 
@@ -167,6 +167,31 @@ def _sort_along(batch: CloudBatch, axis: Float[Tensor, "B 1 3"]) -> CloudBatch:
     """The points of each cloud in their order along an axis, padding last."""
     place = (batch.points * axis).sum(-1)
     return batch.take_points(_argsort(place if batch.mask is None else torch.where(batch.mask, place, torch.inf)))
+
+
+@dataclass(frozen=True)
+class SlideWindow:
+    """Windows of tracks moved on by up to ``most`` steps: some of the future becomes past, and the oldest is forgotten.
+
+    What would come after the end of the recording is not known. Positions are relative to the last observed step again.
+    """
+
+    most: int
+
+    def __call__(self, batch: MotionBatch, generator: Generator) -> MotionBatch:
+        if batch.attributes is not None or batch.vectors is not None:
+            raise ValueError("windows with attributes or vectors cannot slide: those are known of the past alone")
+        track = torch.cat([batch.past, batch.future], 1)
+        (B, T), past, device = track.shape[:2], batch.past.shape[1], track.device
+        step = torch.randint(self.most + 1, (B, 1), generator=generator, device=device) + torch.arange(T, device=device)
+        inside = step.clamp(max=T - 1)
+        track = track.gather(1, inside[..., None].expand(-1, -1, 3))
+        track = track - track[:, past - 1, None]
+        mask = batch.mask
+        if mask is not None:
+            mask = torch.cat([mask, torch.ones_like(batch.future[..., 0], dtype=torch.bool)], 1).gather(1, inside)
+            mask = mask[:, :past]
+        return replace(batch, past=track[:, :past], future=track[:, past:], mask=mask, known=(step < T)[:, past:])
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ VECTORS = 4
 GUARD = 0.1
 """Of the division by the trace of a second moment, in squared scales; on a densely sampled surface that is two."""
 
-MOST_PAIRS = 2**24
+MOST_PAIRS = 2**20
 """Pairs of points whose weights are held at once; a compiler holds all, as it needs one graph for any number."""
 
 
@@ -39,7 +39,7 @@ def surroundings(
     num_rows = x.shape[-2]
     if not torch.compiler.is_compiling():
         num_rows = max(1, MOST_PAIRS // max(1, ones.numel()))
-    seen = [_look(rows, wide, powers, scales, x.dtype) for rows in wide.split(num_rows, -2)]
+    seen = [_look(rows, x, powers, scales) for rows in x.split(num_rows, -2)]
     return blank(torch.cat(seen, -3), mask)
 
 
@@ -48,14 +48,12 @@ def _look(
     all_points: Float[Tensor, "*batch N 3"],
     powers: Float[Tensor, "*batch N 13"],
     scales: tuple[float, ...],
-    dtype: torch.dtype,
 ) -> Float[Tensor, "*batch M K 3"]:
     """The vectors of some of the points."""
-    squares = rows.square().sum(-1)[..., None] + all_points.square().sum(-1)[..., None, :]
-    distance = torch.addcmul(squares, rows.new_tensor(-2.0), rows @ all_points.mT).clamp(min=0).to(dtype)
-    found = []
+    dtype, squared = rows.dtype, _squared_distances(rows, all_points)
+    rows, found = rows.double(), []
     for scale in scales:
-        w = (distance * (-0.5 / scale**2)).exp()
+        w = (squared * (-0.5 / scale**2)).exp()
         sums = w.double() @ powers
         sums = sums[..., 1:] / sums[..., :1].clamp(min=torch.finfo(dtype).tiny)
         mean = sums[..., :3]
@@ -66,6 +64,13 @@ def _look(
         Mx, Mo = _times(M, rows), _times(M, offset)
         found += [offset, Mx, Mo, _times(M, Mx)]
     return torch.stack(found, -2).to(dtype)
+
+
+def _squared_distances(a: Float[Tensor, "*batch M 3"], b: Float[Tensor, "*batch N 3"]) -> Float[Tensor, "*batch M N"]:
+    """By differences, as exact as the coordinates are: a compiler fuses the plain formula, and `cdist` is one pass."""
+    if torch.compiler.is_compiling():
+        return (a[..., :, None, :] - b[..., None, :, :]).square().sum(-1)
+    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square()
 
 
 def _times(M: Float[Tensor, "*tokens 3 3"], x: Float[Tensor, "*tokens 3"]) -> Float[Tensor, "*tokens 3"]:

@@ -29,6 +29,7 @@ class TrainConfig(Config):
         jitter: standard deviation of the noise on each coordinate.
         drop_points: largest share of points that is left out.
         mix: share of the clouds of which a part is cut off and taken from another cloud, and of the label as much.
+        slide: steps by which the window of a track is moved on at most, so that some of its future is seen as past.
         epochs: how often the training split is seen.
         batch_size: clouds or tracks in a step, over all processes together.
         optimizer: "adamw", or "sgd" with Nesterov's momentum of 0.9.
@@ -59,6 +60,7 @@ class TrainConfig(Config):
     jitter: float = 0.0
     drop_points: float = 0.0
     mix: float = 0.0
+    slide: int = 0
     epochs: int = 100
     batch_size: int = 32
     optimizer: Literal["adamw", "sgd"] = "adamw"
@@ -81,7 +83,7 @@ class TrainConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_at_least(1, "epochs", "batch_size", "evaluate_every", "scale")
-        self._require_at_least(0, "num_points", "shift", "jitter", "drop_points", "mix", "weight_decay")
+        self._require_at_least(0, "num_points", "shift", "jitter", "drop_points", "mix", "slide", "weight_decay")
         self._require_at_least(0, "learning_rate", "final_learning_rate")
         self._require_at_least(0, "warmup", "label_smoothing", "clip_norm", "ema", "checkpoint_seconds", "seed")
         for name in ("warmup", "label_smoothing", "ema", "drop_points"):

@@ -88,19 +88,21 @@ def scanobjectnn() -> TrainConfig:
 
 def womd() -> TrainConfig:
     """VN-Transformer on Waymo Open Motion, vehicles of the paper's number."""
-    model = ForecasterConfig(num_future=80, num_motions=6, channels=32, num_heads=8)
-    return TrainConfig(dataset="womd_paper", model=model, batch_size=64, epochs=60, learning_rate=2e-3, ema=0.99)
+    model = ForecasterConfig(num_future=80, num_motions=6, channels=64, num_heads=8)
+    return TrainConfig(
+        dataset="womd_paper", model=model, slide=20, batch_size=64, epochs=120, learning_rate=2e-3, ema=0.99
+    )
 
 
 def womd_transformer() -> TrainConfig:
     """A plain Transformer on the same, turned about z in training."""
     model = TransformerForecasterConfig(num_future=80, num_motions=6, channels=56)
-    return replace(womd(), model=model, learning_rate=1e-3, rotation="z")
+    return replace(womd(), model=model, slide=0, epochs=150, learning_rate=3e-3, rotation="z")
 
 
 def womd_paper() -> TrainConfig:
     """The paper's literal forecaster on the same."""
-    return replace(womd(), model=paper_forecaster(), schedule="linear", learning_rate=1e-3)
+    return replace(womd(), model=paper_forecaster(), slide=0, epochs=60, schedule="linear", learning_rate=1e-3)
 
 
 RECIPES: dict[str, Callable[[], TrainConfig]] = {

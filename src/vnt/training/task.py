@@ -11,7 +11,17 @@ from vnt.data.cloud_set import Axis, CloudSet, Split
 from vnt.data.folder import load_folder
 from vnt.data.motion_set import MotionSet
 from vnt.data.sets import SETS, as_batch, load_set
-from vnt.data.transforms import DropPoints, Jitter, MixClouds, RandomRotation, RandomSample, RandomScale, RandomShift
+from vnt.data.transforms import (
+    DropPoints,
+    Jitter,
+    MixClouds,
+    RandomRotation,
+    RandomSample,
+    RandomScale,
+    RandomShift,
+    SlideWindow,
+)
+from vnt.geometry import masked_mean
 from vnt.models.kinds import ModelConfig
 from vnt.training.config import TrainConfig
 
@@ -91,6 +101,8 @@ def augmentations(config: TrainConfig, data: Data) -> list:
             chosen.append(RandomShift(config.shift))
         if config.drop_points:
             chosen.append(DropPoints(config.drop_points))
+    elif config.slide:
+        chosen.append(SlideWindow(config.slide))
     return [*chosen, RandomRotation(config.rotation, data.up)]
 
 
@@ -107,6 +119,7 @@ class TaskLoss(nn.Module):
                 logits = output.float()
                 return nn.functional.cross_entropy(logits, batch.labels, label_smoothing=self.label_smoothing)
             case MotionBatch():
-                return (output[..., :3].float() - batch.future).norm(dim=-1).mean()
+                distance = (output[..., :3].float() - batch.future).norm(dim=-1)
+                return masked_mean(distance, batch.known, -1).mean()
             case _:
                 raise ValueError("clouds without labels cannot be learned from")
