@@ -12,6 +12,7 @@ from vnt.version import __version__ as __version__
 if TYPE_CHECKING:
     from vnt import data as data
     from vnt import equivariance as equivariance
+    from vnt import export as export
     from vnt import functional as functional
     from vnt import geometry as geometry
     from vnt import layers as layers
@@ -42,9 +43,11 @@ if TYPE_CHECKING:
     from vnt.models.config import ClassifierConfig as ClassifierConfig
     from vnt.models.config import ForecasterConfig as ForecasterConfig
     from vnt.models.forecaster import VNTransformerForecaster as VNTransformerForecaster
+    from vnt.models.recipes import best_classifier as best_classifier
     from vnt.models.recipes import paper_classifier as paper_classifier
     from vnt.models.recipes import paper_forecaster as paper_forecaster
     from vnt.models.saving import load as load
+    from vnt.models.saving import save_pretrained as save_pretrained
     from vnt.training.config import TrainConfig as TrainConfig
     from vnt.training.loop import train as train
     from vnt.training.recipes import recipe as recipe
@@ -79,14 +82,14 @@ __getattr__, __all__ = lazy_exports(  # pyright: ignore
         "vnt.models.classifier": ["VNTransformerClassifier"],
         "vnt.models.config": ["ClassifierConfig", "ForecasterConfig"],
         "vnt.models.forecaster": ["VNTransformerForecaster"],
-        "vnt.models.recipes": ["paper_classifier", "paper_forecaster"],
-        "vnt.models.saving": ["load"],
+        "vnt.models.recipes": ["best_classifier", "paper_classifier", "paper_forecaster"],
+        "vnt.models.saving": ["load", "save_pretrained"],
         "vnt.training.config": ["TrainConfig"],
         "vnt.training.loop": ["train"],
         "vnt.training.recipes": ["recipe"],
         "vnt.training.runs": ["evaluate"],
     },
-    submodules=["data", "equivariance", "functional", "geometry", "layers", "models", "testing"],
+    submodules=["data", "equivariance", "export", "functional", "geometry", "layers", "models", "testing"],
 )
 
 

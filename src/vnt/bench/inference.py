@@ -6,18 +6,16 @@ process on the same clouds, taking turns.
 
 import functools
 import importlib.util
-import logging
 import tempfile
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.export import Dim
 
 from vnt.bench.timing import has_bfloat16, has_compiler, interleaved_medians, markdown_table
 from vnt.bench.toy import toy_clouds, train_classifier
+from vnt.export.artefacts import NEEDED, export, onnx_runner
 from vnt.geometry import random_rotation, rotate
 from vnt.models.classifier import VNTransformerClassifier
 from vnt.models.config import ClassifierConfig
@@ -45,7 +43,7 @@ def contenders(model: nn.Module) -> dict[str, Callable[[Tensor], Tensor]]:
         ways["compiled, float32"] = _infer(compiled)
         if has_bfloat16():
             ways["compiled, bfloat16"] = _infer(compiled, half=True)
-    if all(importlib.util.find_spec(name) is not None for name in ("onnx", "onnxscript", "onnxruntime")):
+    if all(importlib.util.find_spec(name) is not None for name in NEEDED):
         ways["ONNX Runtime, float32"] = onnx_session(model)
     return ways
 
@@ -59,36 +57,11 @@ def _infer(model: Callable[[Tensor], Tensor], half: bool = False) -> Callable[[T
 
 
 def onnx_session(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """The model exported with any number of clouds and points, and run by ONNX Runtime on torch's number of threads."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    options.add_session_config_entry("session.force_spinning_stop", "1")  # or its threads slow down whoever is next
+    """The model exported to ONNX, and run by ONNX Runtime."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
-        export_onnx(model, path)
-        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return lambda points: torch.from_numpy(session.run(None, {"points": points.numpy()})[0])
-
-
-def export_onnx(model: nn.Module, path: Path) -> None:
-    """Write (clouds, points, 3) -> logits, with both sizes free."""
-    shapes = ({0: Dim("clouds"), 1: Dim("points")},)
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it misses packages that it does not need
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.onnx.export(
-            model,
-            (torch.randn(2, 64, 3),),
-            dynamo=True,
-            verbose=False,
-            dynamic_shapes=shapes,
-            input_names=["points"],
-            output_names=["logits"],
-        )
-    assert program is not None
-    program.save(path)
+        export(model, path)
+        return onnx_runner(path)
 
 
 def centred(logits: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": "models side by side, trained on a budget: turned, counted, timed, audited",
     "reproduce": "every table and figure of the paper, beside what was published",
     "audit": "how equivariant a trained model is: measured, bounded, explained",
+    "export": "a trained model as ONNX or torch.export file, checked before it is written",
     "bench": "how fast it is on this machine, beside others",
     "runs": "list runs, compare two of them",
 }

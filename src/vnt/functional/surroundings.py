@@ -36,11 +36,8 @@ def surroundings(
     wide = x.double()
     ones = torch.ones_like(wide[..., :1])
     powers = blank(torch.cat([ones, wide, (wide[..., :, None] * wide[..., None, :]).flatten(-2)], -1), mask)
-    num_rows = x.shape[-2]
-    if not torch.compiler.is_compiling():
-        num_rows = max(1, MOST_PAIRS // max(1, ones.numel()))
-    seen = [_look(rows, x, powers, scales) for rows in x.split(num_rows, -2)]
-    return blank(torch.cat(seen, -3), mask)
+    parts = [x] if torch.compiler.is_compiling() else x.split(max(1, MOST_PAIRS // max(1, ones.numel())), -2)
+    return blank(torch.cat([_look(rows, x, powers, scales) for rows in parts], -3), mask)
 
 
 def _look(

@@ -20,13 +20,34 @@ PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """Models that come with the library, by the names of their folders."""
 
 
+HUB = "hf-hub:"
+"""What the name of a model on the Hugging Face Hub begins with, before owner/name."""
+
+
 def model_folder(model: Path | str) -> Path:
-    """Where a model lies: a folder, the weights in it, or the name of one that comes with the library."""
+    """Where a model lies: a folder, the weights in it, a name of one that comes with the library, or ``hf-hub:a/b``."""
+    if str(model).startswith(HUB):
+        return _from_hub(str(model).removeprefix(HUB))
     path = Path(model)
     if path.name == "model.safetensors":
         return path.parent
     bundled = PRETRAINED / path
     return bundled if not path.exists() and len(path.parts) == 1 and bundled.is_dir() else path
+
+
+def _from_hub(name: str) -> Path:
+    """The folder that the Hub's own cache keeps the model in, fetched where it is not there yet."""
+    try:
+        from huggingface_hub import snapshot_download  # type: ignore[missing-import]
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            f"{HUB}{name}: models on the Hugging Face Hub need huggingface-hub: pip install huggingface-hub"
+        ) from error
+    try:
+        return Path(snapshot_download(name, allow_patterns=["config.json", "model.safetensors", "README.md"]))
+    except Exception as error:  # of a dozen kinds, from a bad name to no network
+        message = " ".join(str(error).split())[:300]
+        raise FileNotFoundError(f"{HUB}{name}: could not be fetched from the Hugging Face Hub: {message}") from error
 
 
 def write_about(folder: Path, config: ModelConfig, about: Mapping[str, Any]) -> None:
@@ -63,8 +84,34 @@ def write_weights(folder: Path, model: nn.Module) -> None:
     write_tensors(folder / "model.safetensors", model.state_dict())
 
 
+def save_pretrained(
+    model: nn.Module, folder: Path | str, *, about: Mapping[str, Any] | None = None, card: str = ""
+) -> Path:
+    """Write a model as a folder that `load` reads and the Hugging Face Hub takes: config, weights and a card.
+
+    Args:
+        model: one of ours.
+        folder: made where it is not there.
+        about: what else belongs to it, ``{"class_names": [...]}`` for instance; `read_about` gives it back.
+        card: Markdown for README.md; by default it says what the model is.
+    """
+    config = getattr(model, "config", None)
+    if config is None:
+        raise ValueError(f"a {type(model).__name__} has no config to build it from again")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_about(folder, config, dict(about or {}))
+    write_weights(folder, model)
+    count = sum(parameter.numel() for parameter in model.parameters())
+    head = "---\nlibrary_name: vnt\n---\n"
+    text = card or f"{head}# {folder.name}\n\nA {type(model).__name__} with {count:,} parameters: `vnt.load(folder)`.\n"
+    with atomic_write(folder / "README.md") as path:
+        path.write_text(text)
+    return folder
+
+
 def load(path: Path | str) -> nn.Module:
-    """A model in evaluation mode: that of a folder, a run's for instance, or one that comes with the library.
+    """A model in evaluation mode: of a folder (a run's, say), one that comes with the library, or ``hf-hub:a/b``.
 
     Nothing is unpickled.
 
