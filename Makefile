@@ -4,13 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo lint test test-slow bench clean
+.PHONY: help setup demo lint test test-slow bench docs clean
 help:
 	@echo "make test    set up $(VENV), then run every test"
 	@echo "make test-slow  train every classifier on the built-in shapes: about an hour on two cores"
 	@echo "make demo    five minutes: train, turn the test data, see which model cares; runs/demo/report.html"
 	@echo "make lint    ruff, pyrefly and the import contracts"
 	@echo "make bench   speed, memory, exactness and data throughput, beside others, as tables"
+	@echo "make docs    the documentation site, build/site/index.html; needs no network"
 	@echo "make clean   remove $(VENV) and all caches"
 
 setup: $(READY)
@@ -32,7 +33,7 @@ lint: $(READY)
 
 # Twice: shapes in signatures are checked by jaxtyping + beartype, whose import hook torch.compile cannot trace, and
 # which answers wrong input before we can.
-UNHOOKED := tests/compiled tests/errors tests/data tests/cli tests/docs tests/training tests/equivariance tests/reproduction tests/slow
+UNHOOKED := tests/compiled tests/export tests/errors tests/data tests/cli tests/docs tests/training tests/equivariance tests/reproduction tests/slow
 # And the GPU's kernels a third time, by Triton's interpreter, which must be chosen before Triton is first imported.
 NOT_THERE := --ignore=src/vnt/data --ignore=src/vnt/kernels --ignore=tests/kernels
 test: $(READY)
@@ -45,6 +46,9 @@ test-slow: $(READY)
 
 bench: $(READY)
 	$(BIN)/vnt bench all
+
+docs: $(READY)
+	$(BIN)/zensical build --strict
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

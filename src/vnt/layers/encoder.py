@@ -55,7 +55,8 @@ class VNEncoderBlock(nn.Module):
         norm_eps: guard of the norm; its own default where not given.
         norm_position: "pre" or "post" (the paper's).
         mlp_norm: the norm inside the VN-MLP; "batch" is the paper's.
-        negative_slope, relu_eps: slope and guard of the VN-ReLU; the paper has 0 for both.
+        negative_slope: of the VN-ReLU; the paper has 0.
+        relu_eps: guard of the VN-ReLU; the paper has 0.
         bias_epsilon: ε of every VN-Linear.
         spatial_dim: S.
 

@@ -19,7 +19,8 @@ class VNInvariant(nn.Module):
     Args:
         channels: C.
         hidden_channels: width inside the VN-MLP; C where not given.
-        negative_slope, relu_eps: slope and guard of the VN-ReLU.
+        negative_slope: of the VN-ReLU.
+        relu_eps: guard of the VN-ReLU.
         bias_epsilon: ε of the VN-Linear.
         spatial_dim: S; 3 gives the paper's C×3 out.
 

@@ -21,10 +21,13 @@ class VNMLP(nn.Module):
     $W_2 \, \text{VN-ReLU}(V)$ with $W, U \in \mathbb{R}^{\text{hidden} \times C}$.
 
     Args:
-        in_channels, hidden_channels, out_channels: the widths.
+        in_channels: C of what comes in.
+        hidden_channels: width inside.
+        out_channels: C of what goes out.
         norm: "batch" is the paper's; "rms" and "layer" take its place; "none" goes without, which is right behind the
             norm of a pre-norm block.
-        negative_slope, share_direction: of the VN-ReLU.
+        negative_slope: of the VN-ReLU.
+        share_direction: of the VN-ReLU.
         relu_eps: guard of the VN-ReLU, its ``eps``. Behind a norm the directions k have length one on average, and
             1e-2 softens those below 0.1, which are the ones that amplify rounding.
         bias_epsilon: ε of the VN-Linears.
