@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 1100px; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.7rem; } h2 { font-size: 1.25rem; margin-top: 2.2rem; border-bottom: 1px solid #ddd; }
-table { border-collapse: collapse; margin: .8rem 0; } th, td { padding: .3rem .8rem; text-align: left; }
+table { border-collapse: collapse; margin: .8rem 0; } th, td { padding: .3rem .6rem; text-align: left; }
 th { border-bottom: 2px solid #888; } tr:nth-child(even) td { background: #f5f6f8; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number { white-space: nowrap; }
 img { max-width: 100%; height: auto; } .note { color: #555; } code { background: #f0f1f3; padding: 0 .25em; }
 @media (prefers-color-scheme: dark) {
   body { background: #16181c; color: #e6e6e6; } tr:nth-child(even) td { background: #20242a; } .note { color: #aaa; }

@@ -49,7 +49,7 @@ class Reproduction:
         return {"table4": self._table4, "fig6": self._fig6, "fig9": self._fig9, "fig10": self._fig10}[name]()
 
     def _experiment(self, experiment: Experiment) -> str:
-        experiment = experiment.only(self.rows)
+        experiment = self._prepared(experiment.only(self.rows))
         outcomes = self._outcomes(experiment)
         drawn = figures.curve(experiment, outcomes) if experiment.against else None
         return pages.write(
@@ -63,8 +63,10 @@ class Reproduction:
             record=pages.record(experiment, outcomes),
         )
 
+    def _prepared(self, experiment: Experiment) -> Experiment:
+        return smoke(experiment) if self.is_smoke else experiment
+
     def _outcomes(self, experiment: Experiment) -> list[Outcome]:
-        experiment = smoke(experiment) if self.is_smoke else experiment
         return carry_out(experiment, self.settings, say=self.say, watch=self.watch)
 
     def _notes(self, experiment: Experiment, outcomes: list[Outcome]) -> tuple[str, ...]:
@@ -72,7 +74,7 @@ class Reproduction:
         split = "validation" if experiment.chooses or self.settings.split == "val" else "test"
         seeds = ", ".join(map(str, self.settings.seeds))
         how = f"The {split} split, last epoch, one pass, no voting; seeds {seeds}; {machines}. Minutes are of training."
-        return (how, "`violation`: largest relative change of the output under a rotation, in float32.")
+        return (how, "Violation: the largest relative change of the output under a rotation, in float32.")
 
     def _mark(self) -> str:
         return " (smoke test: small models on built-in data)" if self.is_smoke else ""
@@ -91,7 +93,7 @@ class Reproduction:
         return self._picture("fig6", "Figure 6: polka dots", picture)
 
     def _fig9(self) -> str:
-        experiment = table3().only(("transformer", "transformer_z", "vn_0"))
+        experiment = self._prepared(table3().only(("transformer", "transformer_z", "vn_0")))
         titles = {row.name: row.title for row in experiment.rows}
         first = self.settings.seeds[:1]
         outcomes = replace(self, settings=replace(self.settings, seeds=first))._outcomes(experiment)
@@ -103,7 +105,7 @@ class Reproduction:
 
     def _fig10(self) -> str:
         first = replace(self.settings, seeds=self.settings.seeds[:1])
-        outcomes = replace(self, settings=first)._outcomes(table2().only(("plain_eps",)))
+        outcomes = replace(self, settings=first)._outcomes(self._prepared(table2().only(("plain_eps",))))
         if outcomes[0].scores is None:
             raise ValueError(f"{outcomes[0].folder}: {outcomes[0].diverged}")
         picture = figures.depth(outcomes[0], self.settings.data_folder)

@@ -127,7 +127,7 @@ def _outcome(
         seconds=float(about.get("seconds", 0)),
         items=int(about["items"]),
         violation=_violation(run, model, settings),
-        machine=f"{about['gpu'] or str(about['threads']) + ' CPU threads'}, torch {about['torch']}",
+        machine=f"{about['gpu'] or 'CPU, threads: ' + str(about['threads'])}, torch {about['torch']}",
     )
 
 
