@@ -14,14 +14,18 @@ T = TypeVar("T")
 
 
 class RefuseUnknownKeys(type):
-    """Makes a dataclass answer an unknown key with a ValueError that names the nearest known one."""
+    """Makes a dataclass answer an unknown key with a ValueError that names the nearest known one.
+
+    Lists become tuples: JSON has none, and a frozen config must not hold what can change.
+    """
 
     def __call__(cls, *args: Any, **values: Any) -> Any:
         known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
         for key in values:
             if key not in known:
                 raise ValueError(f"{cls.__name__} has no key {key!r}; {suggest(key, known)}")
-        return super().__call__(*args, **values)
+        given = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        return super().__call__(*args, **given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +33,6 @@ class Config(metaclass=RefuseUnknownKeys):
     """The base of all configs; subclasses check their values in ``__post_init__``."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if isinstance(value := getattr(self, field.name), list):  # JSON has no tuples
-                object.__setattr__(self, field.name, tuple(value))
         self._check_types()
 
     def to_json(self) -> str:

@@ -16,6 +16,7 @@ from vnt.evaluation.protocols import PROTOCOLS
 from vnt.models.saving import load
 from vnt.reproduction.experiments import Experiment, Row
 from vnt.training.config import Rotation, TrainConfig
+from vnt.training.distributed import choose_device
 from vnt.training.loop import Moment, train
 from vnt.training.run_folder import RunFolder
 from vnt.training.runs import evaluate
@@ -146,9 +147,15 @@ def _violation(run: RunFolder, model: torch.nn.Module, settings: Settings) -> fl
     if known is None:
         config = run.config()
         few = as_batch(load_split(config, "val", settings.data_folder), config.attributes).rows(torch.arange(AUDITED))
-        precisions = ("float64", "float32")
+        precisions, device = ("float64", "float32"), choose_device(settings.device)
         report = audit(
-            model, *arguments_of(few), also=(), precisions=precisions, num_certified=0, num_samples=8, num_starts=0
+            model.to(device),
+            *arguments_of(few.to(device)),
+            also=(),
+            precisions=precisions,
+            num_certified=0,
+            num_samples=8,
+            num_starts=0,
         )
         known = float(report.violations["float32"].worst)
         run.note({"violation": known})
