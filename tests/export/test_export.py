@@ -21,6 +21,11 @@ from vnt.models.saving import read_about
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+def name_of(value):
+    """The same in every process, which the repr of a function is not."""
+    return getattr(value, "__name__", str(value))
+
+
 def trained(make, name):
     """In float32, with batch statistics that are not those of the start."""
     torch.manual_seed(0)
@@ -44,7 +49,7 @@ def by_name(signature, inputs):
         (classifier, "normals early"),
         (forecaster, "late"),
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_a_program_is_the_model(make, name, tmp_path):
     model = trained(make, name)
@@ -66,7 +71,7 @@ def test_a_program_is_the_model(make, name, tmp_path):
         (classifier, "normals", {"precision": "float16"}),
         (forecaster, "motions", {"mask": True}),
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_onnx_is_the_model(make, name, options, tmp_path):
     pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
