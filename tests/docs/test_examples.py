@@ -24,3 +24,9 @@ def test_examples_run(path, tmp_path):
     if path.stem == "train_on_shapes":
         still, turned = re.findall(r"I/\w+ ([\d.]+)%", run.stdout)
         assert still == turned
+    if path.stem == "audit_your_own":
+        right, wrong = run.stdout.splitlines()
+        assert "'float64': 'exact'" in right
+        assert "'float64': 'broken'" in wrong
+    if path.stem == "forecast_tracks":
+        assert float(re.findall(r"back: (\S+) m", run.stdout)[0]) < 1e-3

@@ -90,6 +90,8 @@ class VNLift(nn.Module):
 
     def vectors(self, tokens: InputTokens) -> Float[Tensor, "*batch N C_all S"]:
         """What turns with the cloud: the input's own vectors, and how the cloud lies around each point."""
+        if not self.surroundings:
+            return tokens.vectors
         around = functional.surroundings(tokens.positions, self.surroundings, tokens.mask)
         flat = tokens.vectors.shape[-1] - around.shape[-1]  # attributes under early fusion: nothing along those
         return torch.cat([tokens.vectors, F.pad(around, (0, flat)).to(tokens.vectors.dtype)], -2)
