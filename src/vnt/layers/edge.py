@@ -32,6 +32,9 @@ class VNEdgeConv(nn.Module):
         where given, otherwise in Frobenius distance between tokens; ``resolution`` (...) is the rounding of positions
         that were computed from larger numbers.
 
+    A compiled training step has four slots for ties beside the k (a compiled model in evaluation 2k), and those beyond
+    fall to index order; what is not compiled has as many as it takes.
+
     Differences from the paper: the sharing of ties; Deng et al. count a point as its own nearest neighbour.
 
     >>> import torch
