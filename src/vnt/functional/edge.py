@@ -4,10 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from vnt.functional.activation import rectify, relu
-
-FEW = 4
-"""Channels of an edge up to which a matrix product is not worth its call."""
+from vnt.functional.activation import relu
 
 
 def edge_features(
@@ -32,17 +29,8 @@ def edge_convolution(
     eps: float = 1e-12,
 ) -> Float[Tensor, "*batch N C_out S"]:
     """The weighted mean over neighbours of VN-ReLU(E^(i,j); W, U); zero for a point that has none."""
-    E = edge_features(V, index)
-    if E.shape[-2] <= FEW and torch.compiler.is_compiling():
-        messages = rectify(_outer_sum(E, W), _outer_sum(E, U), negative_slope=negative_slope, eps=eps)
-    else:
-        messages = relu(E, W, U, negative_slope=negative_slope, eps=eps)
+    messages = relu(edge_features(V, index), W, U, negative_slope=negative_slope, eps=eps)
     return neighbor_mean(messages, weight)
-
-
-def _outer_sum(V: Float[Tensor, "*tokens C S"], W: Float[Tensor, "C_out C"]) -> Float[Tensor, "*tokens C_out S"]:
-    """W V as a sum of outer products: a compiler fuses it with all that follows, and no edge is ever in memory."""
-    return sum(V[..., c, None, :] * W[:, c, None] for c in range(W.shape[1]))  # type: ignore[bad-return]
 
 
 def neighbor_mean(

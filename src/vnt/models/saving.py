@@ -102,11 +102,9 @@ def save_pretrained(
     folder.mkdir(parents=True, exist_ok=True)
     write_about(folder, config, dict(about or {}))
     write_weights(folder, model)
-    count = sum(parameter.numel() for parameter in model.parameters())
-    head = "---\nlibrary_name: vnt\n---\n"
-    text = card or f"{head}# {folder.name}\n\nA {type(model).__name__} with {count:,} parameters: `vnt.load(folder)`.\n"
+    about_it = f"---\nlibrary_name: vnt\n---\n# {folder.name}\n\nA {type(model).__name__}: `vnt.load(folder)`.\n"
     with atomic_write(folder / "README.md") as path:
-        path.write_text(text)
+        path.write_text(card or about_it)
     return folder
 
 
