@@ -84,7 +84,7 @@ def predict_clouds(
                     raise ValueError(f"{path}: the model wants the attributes {', '.join(missing)}, which it lacks")
                 if needs_normals and cloud.normals is None:
                     raise ValueError(f"{path}: the model wants normals, which it lacks")
-                clouds[path], factors[path] = _in_known_units(cloud, about.get("radius"))
+                clouds[path], factors[path] = in_known_units(cloud, about.get("radius"))
             except (ValueError, OSError) as error:
                 answers[path] = CloudPrediction(path, error=str(error))
         if clouds:
@@ -101,7 +101,7 @@ def predict_clouds(
             yield answers[path]
 
 
-def _in_known_units(cloud: Cloud, radii: Sequence[float] | None) -> tuple[Cloud, float | None]:
+def in_known_units(cloud: Cloud, radii: Sequence[float] | None) -> tuple[Cloud, float | None]:
     """The cloud, and the factor it was scaled by where its RMS radius is not within twice the range of training."""
     x = cloud.points - cloud.points.mean(0)
     radius = float(np.sqrt(np.square(x).sum(1).mean()))

@@ -1,0 +1,188 @@
+"""A cloud in the page's scene: points in levels of detail, arrows of vector features, attention of a picked point."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib import colormaps
+from numpy.typing import NDArray
+
+from vnt.view.answers import OURS, classes_html
+from vnt.view.levels import parts_of
+from vnt.view.studio import CloudStudio, Look
+from vnt.view.turning import Matrix
+
+if TYPE_CHECKING:
+    from vnt.view.page import Page
+
+HEIGHT, ATTENTION, RGB = "height", "attention", "its own colours"
+UP = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
+
+
+class CloudScene:
+    """What the page shows of a cloud."""
+
+    def __init__(self, page: "Page", studio: CloudStudio, up: str = "z"):
+        self.page, self.studio = page, studio
+        self.server, self.picked, self.up = page.server, 0, "xyz".index(up)
+        self.server.scene.set_up_direction(UP[up])
+        self._found = Look({})
+        self._parts = parts_of(len(studio.points))
+        self._panel: list[Any] = []
+        self._build_panel()
+        size = point_size(len(studio.points))
+        self._nodes = [
+            self.server.scene.add_point_cloud(
+                f"/turned/part{number}",
+                studio.points[part].astype(np.float32),
+                self._colors(HEIGHT)[part],
+                point_size=size,
+                point_shape="circle",
+                visible=number == 0,
+            )
+            for number, part in enumerate(self._parts)
+        ]
+        self._seen = self.server.scene.add_point_cloud(
+            "/turned/seen",
+            studio.points[studio.seen].astype(np.float32),
+            (128, 128, 128),
+            point_size=2 * size,
+            point_shape="circle",
+            visible=False,
+        )
+        self._pick = self.server.scene.add_icosphere("/turned/picked", 0.03, color=(255, 127, 14), visible=False)
+        self._shafts: Any = None
+        self._click = self.server.scene.on_click()(self._clicked)
+
+    def _build_panel(self) -> None:
+        gui, studio = self.server.gui, self.studio
+        names = [HEIGHT, *([RGB] if self._rgb() is not None else []), *studio.cloud.attributes]
+        if studio.num_blocks:
+            names.append(ATTENTION)
+        with self.page.look:
+            self._coloring = gui.add_dropdown("colour", names)
+            self._panel.append(self._coloring)
+            self._coloring.on_update(self._recolor)
+            self._block = self._show_arrows = self._channel = None
+            if studio.num_blocks:
+                self._block = gui.add_slider(
+                    "block", min=1, max=max(2, studio.num_blocks), step=1, initial_value=1, visible=False
+                )
+                self._hint = gui.add_html(
+                    '<div style="padding:0 .6em;font-size:12px">Click a point: what does it attend to?</div>',
+                    visible=False,
+                )
+                self._block.on_update(lambda _: self.page.refresh())
+                self._panel += [self._block, self._hint]
+            if studio.has_vectors:
+                self._show_arrows = gui.add_checkbox("arrows of a feature", initial_value=True)
+                self._channel = gui.add_slider("channel", min=0, max=studio.num_channels - 1, step=1, initial_value=0)
+                self._show_arrows.on_update(lambda _: self.page.refresh())
+                self._channel.on_update(lambda _: self.page.refresh())
+                self._panel += [self._show_arrows, self._channel]
+
+    def remove(self) -> None:
+        """Leave the page."""
+        self.server.scene.remove_click_callback(self._click)
+        for thing in [*self._panel, *self._nodes, self._seen, self._pick, *([self._shafts] if self._shafts else [])]:
+            thing.remove()
+
+    def compute(self, R: Matrix) -> None:
+        """Everything that depends on the rotation."""
+        channel, point, block = None, None, 0
+        if self._show_arrows is not None and self._channel is not None and self._show_arrows.value:
+            channel = self._channel.value
+        if self._block is not None and self._coloring.value == ATTENTION:
+            point, block = self.picked, min(self._block.value, self.studio.num_blocks) - 1
+        self._found = self.studio.look(R, channel=channel, point=point, block=block)
+
+    def draw(self, milliseconds: float) -> str:
+        """Put what was computed into the scene; returns the answers."""
+        arrows, attention = self._found.arrows, self._found.attention
+        if arrows is not None:
+            if self._shafts is None:
+                self._shafts = self.server.scene.add_arrows(
+                    "/arrows", arrows, rgb(OURS), shaft_radius=0.008, head_radius=0.022, head_length=0.05
+                )
+            self._shafts.points = arrows
+        if self._shafts is not None:
+            self._shafts.visible = arrows is not None
+        if attention is not None:
+            self._seen.colors = attention_colors(attention)
+            self._pick.position = self.studio.points[self.studio.seen[self.picked]]
+        return classes_html(self.studio, self._found.classes, milliseconds)
+
+    def detail(self, is_still: bool) -> None:
+        """All points, or the coarsest part while things move."""
+        if self._coloring.value == ATTENTION:
+            return
+        for number, node in enumerate(self._nodes):
+            if node.visible != (is_still or number == 0):
+                node.visible = is_still or number == 0
+
+    def _clicked(self, event: Any) -> None:
+        origin, direction = np.array(event.ray_origin), np.array(event.ray_direction)
+        found = self.studio.nearest(self.page.rotation, origin, direction)
+        if found is None or not self.studio.num_blocks:
+            return
+        self.picked = found
+        if self._coloring.value != ATTENTION:
+            self._coloring.value = ATTENTION  # whose update draws it
+        self.page.refresh()
+
+    def _recolor(self, _: Any) -> None:
+        is_attention = self._coloring.value == ATTENTION
+        for number, node in enumerate(self._nodes):
+            node.visible = not is_attention
+            if not is_attention:
+                node.colors = self._colors(self._coloring.value)[self._parts[number]]
+        self._seen.visible = self._pick.visible = is_attention
+        if self._block is not None:
+            self._block.visible = self._hint.visible = is_attention
+        self.page.refresh()
+
+    def _rgb(self) -> NDArray | None:
+        known = self.studio.cloud.attributes
+        if not all(name in known for name in ("red", "green", "blue")):
+            return None
+        colors = np.stack([known[name] for name in ("red", "green", "blue")], 1)
+        most = float(colors.max())
+        full = 1.0 if most <= 1 else 255.0 if most <= 255 else 65535.0
+        return (255 * np.clip(colors / full, 0, 1)).astype(np.uint8)
+
+    def _colors(self, name: str) -> NDArray[np.uint8]:
+        own = self._rgb() if name == RGB else None
+        if own is not None:
+            return own
+        known = self.studio.cloud.attributes
+        return value_colors(known[name] if name in known else self.studio.points[:, self.up])
+
+
+def value_colors(values: NDArray) -> NDArray[np.uint8]:
+    """Viridis, over what all but a hundredth of the values at either end lie between.
+
+    >>> value_colors(np.zeros(3)).shape
+    (3, 3)
+    """
+    low, high = np.quantile(values, [0.01, 0.99])
+    share = np.clip((values - low) / max(high - low, 1e-12), 0, 1)
+    return (255 * colormaps["viridis"](share)[:, :3]).astype(np.uint8)
+
+
+def attention_colors(weights: NDArray) -> NDArray[np.uint8]:
+    """Grey for what is hardly attended to, through red to yellow for the most; by the square root, as few take most."""
+    share = np.sqrt(weights / max(float(weights.max()), 1e-12))
+    return (255 * colormaps["inferno"](0.15 + 0.8 * share)[:, :3]).astype(np.uint8)
+
+
+def point_size(count: int) -> float:
+    """So that the points of a surface about cover it.
+
+    >>> point_size(1024), point_size(1_000_000)
+    (0.02, 0.002)
+    """
+    return float(np.clip(0.64 / np.sqrt(max(count, 1)), 0.002, 0.02))
+
+
+def rgb(color: str) -> tuple[int, int, int]:
+    """From "#rrggbb"."""
+    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)

@@ -1,0 +1,34 @@
+"""A limit on what a visitor may send, kept before it is sent."""
+
+from typing import Any
+
+import viser
+from viser import _messages
+
+MOST_UPLOADED = 64 * 2**20
+"""Bytes of a file that a visitor may open: a cloud of some millions of points."""
+
+
+def limit_uploads(server: viser.ViserServer, most: int) -> None:
+    """Refuse files of more bytes when they are announced, and parts beyond what was announced.
+
+    viser takes whatever comes and tells us when all of it is in memory, so this looks at its messages first.
+    """
+    gui, connection = server.gui, server.gui._websock_interface
+    states = gui._current_file_upload_states
+
+    def announced(client_id: int, message: Any) -> None:
+        if message.size_bytes > most:
+            states.pop(message.transfer_uuid, None)  # its parts then belong to nothing, and are dropped
+            words = f"{message.filename}: {message.size_bytes / 2**20:.0f} MiB, and files may have {most >> 20} MiB"
+            client = server.get_clients().get(client_id)
+            if client is not None:
+                client.add_notification("Too large", words, color="red", auto_close_seconds=10)
+
+    def arrived(client_id: int, message: Any) -> None:
+        state = states.get(message.transfer_uuid)
+        if state is not None and state["transferred_bytes"] > most:
+            states.pop(message.transfer_uuid, None)
+
+    connection.register_handler(_messages.FileTransferStartUpload, announced)
+    connection.register_handler(_messages.FileTransferPart, arrived)
