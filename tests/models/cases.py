@@ -36,7 +36,12 @@ FORECASTERS: dict[str, dict] = {
     for name, options in CLASSIFIERS.items()
     if name not in ("mean pool", "head batch norm")
 }
-FORECASTERS |= {"motions": {"num_motions": 4}}
+FORECASTERS |= {
+    "motions": {"num_motions": 4},
+    "mixing": {"head_channels": 16, "num_motions": 4},
+    "mixing scale-invariant": {"head_channels": 16, "scale": "invariant"},
+    "mixing early": {"head_channels": 16, "num_attributes": 2, "fusion": "early"},
+}
 # The literal arrangement: for what must hold in spite of its rounding errors.
 PAPER = {
     "norm": "layer",
@@ -78,9 +83,12 @@ def classifier(name: str, dtype: torch.dtype = torch.float64, **more) -> vnt.VNT
 
 
 def forecaster(name: str, dtype: torch.dtype = torch.float64, **more) -> vnt.VNTransformerForecaster:
-    return vnt.VNTransformerForecaster(
+    model = vnt.VNTransformerForecaster(
         vnt.ForecasterConfig(**{"num_future": 7, **SMALL, **(PAPER if name == "paper" else FORECASTERS[name]), **more})
-    ).to(dtype)
+    )
+    if model.mixing is not None:  # which begins at zero, and then there would be nothing to test
+        torch.nn.init.normal_(model.mixing.amounts[-1].weight, std=0.1)
+    return model.to(dtype)
 
 
 def inputs_for(model: nn.Module, *size: int, dtype: torch.dtype = torch.float64) -> Inputs:

@@ -70,6 +70,8 @@ def certify(subject: Subject) -> Certificate:
         raise ValueError(f"a certificate needs parts of this library only; not so: {names}")
     if model.training:
         raise ValueError("a certificate is for evaluation mode: call model.eval()")
+    if isinstance(model, VNTransformerForecaster) and model.mixing is not None:
+        raise ValueError("no certificate for a forecaster with head_channels: amounts times vectors have no rule")
     if model.late_attributes is not None and model.late_attributes.query is not None:
         raise ValueError("no certificate for latents with late fusion: the attention that reads attributes has no rule")
     bounds, first, stages = [], [], []

@@ -134,8 +134,7 @@ class ClassifierConfig(BackboneConfig):
         super().__post_init__()
         self._require_at_least(1, "num_classes", "head_channels")
         self._require_at_least(0, "point_channels")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+        require_dropout(self.dropout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +145,9 @@ class ForecasterConfig(BackboneConfig):
         num_future: N_out, steps to predict.
         num_motions: how many smooth functions of time a forecast is made of; 0 predicts every step by itself, as the
             paper does. Six come within 4 cm of what vehicles do in eight seconds, and leave less to overfit.
+        head_channels: width of an ordinary MLP that adds to the forecast, by amounts that it makes of invariants
+            (`vnt.models.heads.InvariantMixing`); 0 leaves the VN-MLP alone, as the paper has it.
+        dropout: in that MLP.
         predict_attributes: early fusion only. Return N_out × (3 + d_A), of which the first three turn.
 
     >>> ForecasterConfig(num_attributes=1, fusion="early").spatial_dim
@@ -154,11 +156,15 @@ class ForecasterConfig(BackboneConfig):
 
     num_future: int = 80
     num_motions: int = 0
+    head_channels: int = 0
+    dropout: float = 0.0
     predict_attributes: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_at_least(1, "num_future")
+        self._require_at_least(0, "head_channels")
+        require_dropout(self.dropout)
         require_motions(self.num_motions, self.num_future)
         if self.predict_attributes and self.fusion != "early":
             raise ValueError(f"predict_attributes needs fusion='early', got {self.fusion!r}")
@@ -168,3 +174,9 @@ def require_motions(num_motions: int, num_future: int) -> None:
     """A forecast of so many steps can be made of so many functions of time."""
     if not 0 <= num_motions <= num_future:
         raise ValueError(f"num_motions must be between 0 and num_future, got {num_motions} for {num_future} steps")
+
+
+def require_dropout(share: float) -> None:
+    """Dropout leaves something."""
+    if not 0 <= share < 1:
+        raise ValueError(f"dropout must lie in [0, 1), got {share}")

@@ -11,6 +11,7 @@ from vnt.functional.normalization import lengths
 from vnt.layers import VNMLP, VNGate, VNLinear, VNMeanPool
 from vnt.models.backbone import Features, LateAttributes, VNLift, VNTrunk, lift_cloud
 from vnt.models.config import ForecasterConfig
+from vnt.models.heads import InvariantMixing
 from vnt.models.tokens import InputTokens, input_tokens, num_input_channels
 
 TIME_FREQUENCIES = 8
@@ -35,7 +36,7 @@ class VNTransformerForecaster(nn.Module):
         vectors (..., T, num_vectors, 3) -> (..., N_out, 3), or (..., N_out, 3 + d_A) with ``predict_attributes``
 
     Differences from the paper: time, differences, head and displacements are our reading of a figure that the LaTeX
-    lacks.
+    lacks; ``num_motions`` and ``head_channels`` are ours.
 
     >>> from vnt import ForecasterConfig
     >>> model = VNTransformerForecaster(ForecasterConfig())
@@ -58,6 +59,18 @@ class VNTransformerForecaster(nn.Module):
             bias_epsilon=config.bias_epsilon,
             spatial_dim=config.spatial_dim,
         )
+        self.mixing = None
+        if config.head_channels > 0:
+            self.mixing = InvariantMixing(
+                config.channels,
+                config.head_channels,
+                config.num_motions or config.num_future,
+                num_scalars=int(self.lift.tells_radius),
+                dropout=config.dropout,
+                negative_slope=config.negative_slope,
+                bias_epsilon=config.bias_epsilon,
+                spatial_dim=config.spatial_dim,
+            )
         self.motions = None
         if config.num_motions > 0:
             self.motions = SmoothMotions(config.num_motions, config.num_future, spatial_dim=config.spatial_dim)
@@ -74,7 +87,11 @@ class VNTransformerForecaster(nn.Module):
         vectors: Float[Tensor, "*batch T K 3"] | None = None,
     ) -> Float[Tensor, "*batch T_out S_out"]:
         V, encoded_mask, tokens = self._encode(past, attributes, mask, vectors)
-        displacement = self.head(self.pool(V, encoded_mask))
+        pooled = self.pool(V, encoded_mask)
+        displacement = self.head(pooled)
+        if self.mixing is not None:
+            size = tokens.radius.log()[..., None] if self.lift.tells_radius else None
+            displacement = displacement + self.mixing(pooled, size)
         if self.motions is not None:
             displacement = self.motions(displacement)
         spatial = displacement[..., :3] * tokens.radius[..., None, None]

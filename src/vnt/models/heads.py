@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt import functional
-from vnt.layers import VNBatchNorm
+from vnt.layers import VNBatchNorm, VNInvariant, VNLinear
 from vnt.precision import at_least_float32
 from vnt.processes import are_several, sum_over_processes
 
@@ -78,3 +78,61 @@ def make_head(width: int, channels: int, num_classes: int, dropout: float, norm:
 
 def _norm(channels: int, norm: HeadNorm) -> nn.Module:
     return MaskedBatchNorm(channels) if norm == "batch" else nn.LayerNorm(channels)
+
+
+class InvariantMixing(nn.Module):
+    r"""Vectors mixed by amounts that an ordinary MLP makes of what does not turn.
+
+    $$V \mapsto \text{MLP}\bigl(\text{VN-Invariant}(V), s\bigr) \, W V, \qquad W \in \mathbb{R}^{K \times C}$$
+
+    with the MLP's output read as a B × K matrix. How much a car will brake or turn depends on its speed and on how its
+    path bends, which are invariants; VN-ReLUs alone have a hard time to make vectors longer or shorter by them. It
+    begins at zero, so that before training nothing is added.
+
+    Args:
+        channels: C; K is half of it.
+        hidden_channels: width of the MLP.
+        out_channels: B.
+        num_scalars: how many invariants s are known beside those of V.
+        dropout: in the MLP.
+        negative_slope, bias_epsilon, spatial_dim: as in `VNInvariant`.
+
+    Shape:
+        V (..., C, S), scalars (..., num_scalars) -> (..., B, S)
+
+    Differences from the paper: not in the paper.
+
+    >>> InvariantMixing(8, 16, 6)(torch.randn(2, 8, 3)).shape
+    torch.Size([2, 6, 3])
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        *,
+        num_scalars: int = 0,
+        dropout: float = 0.0,
+        negative_slope: float = 0.0,
+        bias_epsilon: float = 0.0,
+        spatial_dim: int = 3,
+    ):
+        super().__init__()
+        mixed = max(1, channels // 2)
+        self.invariant = VNInvariant(
+            channels, negative_slope=negative_slope, bias_epsilon=bias_epsilon, spatial_dim=spatial_dim
+        )
+        self.vectors = VNLinear(channels, mixed, bias_epsilon=bias_epsilon, spatial_dim=spatial_dim)
+        self.amounts = make_head(channels * spatial_dim + num_scalars, hidden_channels, out_channels * mixed, dropout)
+        nn.init.zeros_(self.amounts[-1].weight)
+        nn.init.zeros_(self.amounts[-1].bias)
+
+    def forward(
+        self, V: Float[Tensor, "*batch C S"], scalars: Float[Tensor, "*batch K"] | None = None
+    ) -> Float[Tensor, "*batch B S"]:
+        known = self.invariant(V).flatten(-2)
+        if scalars is not None:
+            known = torch.cat([known, scalars.to(known.dtype)], -1)
+        vectors = self.vectors(V)
+        return self.amounts(known).unflatten(-1, (-1, vectors.shape[-2])) @ vectors

@@ -79,6 +79,7 @@ def carry_out(
         for rotation in _rotations(experiment, row.config, settings):
             for seed in settings.seeds:
                 config = replace(row.config, rotation=rotation, seed=seed, device=settings.device)
+                config = replace(config, hold_out=experiment.chooses or settings.split == "val")
                 run = RunFolder(settings.folder / experiment.name / f"{row.name}-{rotation}-{seed}")
                 say(f"{experiment.name}: {row.title}, trained under {rotation}, seed {seed}")
                 split: Split = "val" if experiment.chooses else settings.split

@@ -20,6 +20,8 @@ class TrainConfig(Config):
 
     Attributes:
         dataset: name of a data set (`vnt data list`), or a folder of clouds, one subfolder per class.
+        hold_out: keep the validation split out of training; False trains on it too, once settings have been chosen, and
+            what is then said of it is of clouds or tracks that were learned.
         model: config of the model; the data decide the number of classes and of future steps.
         num_points: points drawn from each cloud at each step; 0 takes all.
         attributes: of a motion set, by name, that the model gets.
@@ -39,6 +41,8 @@ class TrainConfig(Config):
         schedule: of the learning rate after the warm-up: "cosine" or "linear" to the final one, or "constant".
         warmup: share of all steps in which the learning rate rises from zero.
         label_smoothing: of the cross-entropy.
+        teacher: a classifier to learn from, as `vnt.load` takes it: half of the loss is then the distance to its
+            probabilities on the same clouds.
         clip_norm: gradients longer than this are shortened to it; 0 leaves them.
         ema: decay of the running average of the weights, which is what is evaluated and kept; 0 means none.
         precision: "float32", or "bfloat16" for autocast.
@@ -51,6 +55,7 @@ class TrainConfig(Config):
     """
 
     dataset: str = "shapes"
+    hold_out: bool = True
     model: ModelConfig = field(default_factory=lambda: ClassifierConfig(num_classes=1))
     num_points: int = 0
     attributes: tuple[str, ...] = ()
@@ -70,6 +75,7 @@ class TrainConfig(Config):
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
     warmup: float = 0.05
     label_smoothing: float = 0.0
+    teacher: str = ""
     clip_norm: float = 1.0
     ema: float = 0.999
     precision: Literal["float32", "bfloat16"] = "float32"

@@ -27,7 +27,8 @@ from vnt.training.opening import open_run
 from vnt.training.optimizer import learning_rate, make_optimizer
 from vnt.training.run_folder import RunFolder
 from vnt.training.solving import solve
-from vnt.training.task import Data, TaskLoss, augmentations, fit_model, load_data
+from vnt.training.task import Data, augmentations, fit_model, load_data
+from vnt.training.teaching import make_loss
 
 WATCH_SECONDS = 0.2
 
@@ -145,7 +146,7 @@ def _train(
     group.wait()
 
     runner = group.wrap(compiled(model, group.device, graphs=group.count == 1) if config.compile else model)
-    objective = TaskLoss(config.label_smoothing) if loss is None else loss
+    objective = make_loss(config, data, group.device) if loss is None else loss
     clock = _Clock(config.checkpoint_seconds)
     started = time.monotonic()
     with interruptible(group) as interrupted:

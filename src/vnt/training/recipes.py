@@ -28,13 +28,13 @@ def shapes_transformer() -> TrainConfig:
 
 def motion() -> TrainConfig:
     """VN-Transformer on the built-in tracks."""
-    model = ForecasterConfig(num_future=30, channels=32, num_heads=8)
+    model = ForecasterConfig(num_future=30, num_motions=6, channels=32, num_heads=8)
     return TrainConfig(dataset="motion", model=model, batch_size=64, epochs=30, learning_rate=3e-3, ema=0.99)
 
 
 def motion_transformer() -> TrainConfig:
     """A plain Transformer of the same size on the built-in tracks."""
-    return replace(motion(), model=TransformerForecasterConfig(num_future=30, channels=40), learning_rate=1e-3)
+    return replace(motion(), model=TransformerForecasterConfig(num_future=30, num_motions=6, channels=40), learning_rate=1e-3)
 
 
 def modelnet40() -> TrainConfig:
@@ -88,9 +88,9 @@ def scanobjectnn() -> TrainConfig:
 
 def womd() -> TrainConfig:
     """VN-Transformer on Waymo Open Motion, vehicles of the paper's number."""
-    model = ForecasterConfig(num_future=80, num_motions=6, channels=64, num_heads=8)
+    model = ForecasterConfig(num_future=80, num_motions=6, channels=64, num_heads=8, head_channels=256, dropout=0.3)
     return TrainConfig(
-        dataset="womd_paper", model=model, slide=20, batch_size=64, epochs=120, learning_rate=2e-3, ema=0.99
+        dataset="womd_paper", model=model, slide=20, batch_size=64, epochs=250, learning_rate=2e-3, ema=0.99
     )
 
 

@@ -48,7 +48,8 @@ class Data:
 
 def load_data(config: TrainConfig, folder: Path | None = None) -> Data:
     """The data set that a config names. The test split is not touched."""
-    train, val = (load_split(config, split, folder) for split in ("train", "val"))
+    train = load_split(config, "train" if config.hold_out else "train+val", folder)
+    val = load_split(config, "val", folder)
     whole, held_out = as_batch(train, config.attributes), as_batch(val, config.attributes)
     if isinstance(train, CloudSet):
         return Data(whole, held_out, train.class_names, train.attribute_names, up=train.up)
