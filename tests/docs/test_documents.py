@@ -1,6 +1,9 @@
-"""Every Python block in the README and the docs runs, and says nothing that is not so."""
+"""Every block of Python, and of commands behind a ``$``, in the README and the docs runs, and prints what it shows."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,13 +18,44 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 def test_code_blocks_run(path, capsys, monkeypatch, tmp_path):
     """The blocks of one document run one after another, as a reader would paste them."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VNT_CACHE", str(tmp_path / "cache"))
     namespace: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):
-        exec(compile(block, str(path), "exec"), namespace)
+    printed = None  # by the last block of Python
+    everything = ""
+    for language, block in re.findall(r"```(python|console|text)\n(.*?)```", path.read_text(), re.DOTALL):
+        if language == "python":
+            exec(compile(block, str(path), "exec"), namespace)
+            printed = capsys.readouterr().out
+            everything += printed
+        elif language == "console":
+            run_commands(block)
+        elif printed is not None:
+            require_shown(block, printed)
     if path.name == "README.md":
-        printed = [float(number) for number in re.findall(r"tensor\(([-+.e\d]+)\)", capsys.readouterr().out)]
-        assert len(printed) == 2
-        assert max(printed) < 1e-5  # "about 1e-6"
+        numbers = [float(number) for number in re.findall(r"tensor\(([-+.e\d]+)\)", everything)]
+        assert len(numbers) == 2
+        assert max(numbers) < 1e-5  # "about 1e-6"
+
+
+def run_commands(block):
+    """Each line behind a ``$`` in a shell, with what should come out below it."""
+    tools = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = os.environ | {"PATH": tools, "OMP_NUM_THREADS": "1", "COLUMNS": "140"}
+    for command, shown in re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+        run = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=200, env=environment)
+        assert run.returncode == 0, run.stderr[-3000:]
+        require_shown(shown, run.stdout + run.stderr)
+
+
+def require_shown(shown, printed):
+    """Every line that is shown was printed; numbers may differ from machine to machine, words may not."""
+    lines = {words(line) for line in printed.splitlines()}
+    for line in shown.splitlines():
+        assert words(line) in lines, f"{line!r} is not in\n{printed}"
+
+
+def words(line):
+    return " ".join(re.sub(r"-?\d[\d.,]*(e[-+]\d+)?", "#", line).split())
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

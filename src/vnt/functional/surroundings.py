@@ -22,8 +22,9 @@ def surroundings(
     r"""Four vectors for each point and each scale σ: o, M x, M o and M² x.
 
     $$w_{ij} = e^{-|x_i - x_j|^2 / 2σ^2}, \quad m_i = \frac{\sum_j w_{ij} x_j}{\sum_j w_{ij}}, \quad
-      C_i = \frac{\sum_j w_{ij} (x_j - m_i)(x_j - m_i)^T}{\sum_j w_{ij}},
-      \qquad o_i = \frac{m_i - x_i}{σ}, \quad M_i = \frac{C_i}{\text{tr}\,C_i + σ^2 / 10}$$
+      C_i = \frac{\sum_j w_{ij} (x_j - m_i)(x_j - m_i)^T}{\sum_j w_{ij}}$$
+
+    $$o_i = \frac{m_i - x_i}{σ}, \quad M_i = \frac{C_i}{\text{tr}\,C_i + σ^2 / 10}$$
 
     Attention gathers first moments of what is around a point; a network of vectors alone cannot form second ones, which
     say how its surroundings lie: on a surface with normal n, M ≈ ½ (1 − n nᵀ), so that x − 2 M x ≈ n ⟨n, x⟩. They turn

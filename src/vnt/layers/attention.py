@@ -14,8 +14,9 @@ from vnt.layers.linear import VNLinear
 class VNMultiheadAttention(nn.Module):
     r"""H attentions between sets of tokens, by Frobenius inner products (section 4.2, eq. f_MHA, Proposition 2).
 
-    $$\text{VN-MultiHeadAttn}(Q, K, Z) = W^O \bigl[\text{VN-Attn}(W_h^Q Q, W_h^K K, W_h^Z Z)\bigr]_{h=1}^H, \qquad
-      \text{VN-Attn}(Q, K, Z)^{(m)} = \sum_n \operatorname{softmax}_n\Bigl(
+    $$\text{VN-MultiHeadAttn}(Q, K, Z) = W^O \bigl[\text{VN-Attn}(W_h^Q Q, W_h^K K, W_h^Z Z)\bigr]_{h=1}^H$$
+
+    $$\text{VN-Attn}(Q, K, Z)^{(m)} = \sum_n \operatorname{softmax}_n\Bigl(
       \tfrac{\langle Q^{(m)}, K^{(n)} \rangle_F}{\sqrt{S P}}\Bigr) Z^{(n)}$$
 
     with $W_h^Q, W_h^K \in \mathbb{R}^{P \times C}$, $W_h^Z \in \mathbb{R}^{P \times C'}$,

@@ -45,6 +45,7 @@ class VNEncoderBlock(nn.Module):
     Post-norm, as in Fig. 2, and pre-norm:
 
     $$V \leftarrow \text{Norm}(V + \text{Attn}(V)), \quad V \leftarrow \text{Norm}(V + \text{MLP}(V))$$
+
     $$V \leftarrow V + \text{Attn}(\text{Norm}(V)), \quad V \leftarrow V + \text{MLP}(\text{Norm}(V))$$
 
     Args:

@@ -34,7 +34,7 @@ class VNMaxPool(nn.Module):
     r"""For each channel the vector that reaches farthest along its own learned direction (Deng et al. 2021).
 
     $$k = W V^{(n)}, \qquad \text{VN-MaxPool}(V)^{(c)} = V^{(n^*, c)}, \quad
-      n^* = \arg\max_n \langle V^{(n,c)}, k^{(n,c)} \rangle$$
+      n^* = \text{argmax}_n \langle V^{(n,c)}, k^{(n,c)} \rangle$$
 
     No gradient reaches W through the choice of n*, here as in Deng et al.: the directions stay as they were drawn, and
     W is a buffer.
