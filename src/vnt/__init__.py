@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from vnt.models.config import ClassifierConfig as ClassifierConfig
     from vnt.models.config import ForecasterConfig as ForecasterConfig
     from vnt.models.forecaster import VNTransformerForecaster as VNTransformerForecaster
+    from vnt.models.foreign import import_weights as import_weights
     from vnt.models.recipes import best_classifier as best_classifier
     from vnt.models.recipes import paper_classifier as paper_classifier
     from vnt.models.recipes import paper_forecaster as paper_forecaster
@@ -82,6 +83,7 @@ __getattr__, __all__ = lazy_exports(  # pyright: ignore
         "vnt.models.classifier": ["VNTransformerClassifier"],
         "vnt.models.config": ["ClassifierConfig", "ForecasterConfig"],
         "vnt.models.forecaster": ["VNTransformerForecaster"],
+        "vnt.models.foreign": ["import_weights"],
         "vnt.models.recipes": ["best_classifier", "paper_classifier", "paper_forecaster"],
         "vnt.models.saving": ["load", "save_pretrained"],
         "vnt.training.config": ["TrainConfig"],

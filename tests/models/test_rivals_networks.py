@@ -323,7 +323,7 @@ def test_configs_refuse_what_makes_no_sense(config):
     if config is not PointNetConfig:
         wrong["num_neighbors"] = 1
     if config in (VNPointNetConfig, VNDGCNNConfig):
-        wrong |= {"negative_slope": 1.0, "norm_eps": 0.0, "relu_eps": 0.0}
+        wrong |= {"negative_slope": 1.0, "norm_eps": 0.0, "relu_eps": 0.0, "length_eps": 0.0, "tie_tolerance": 1.0}
     if config is VNPointNetConfig:
         wrong["num_attributes"] = -1
     for key, value in wrong.items():

@@ -20,6 +20,8 @@ COMMANDS = {
     "compare": "models side by side, trained on a budget: turned, counted, timed, audited",
     "reproduce": "every table and figure of the paper, beside what was published",
     "audit": "how equivariant a trained model is: measured, bounded, explained",
+    "import": "weights of other programs, where their mathematics agrees with ours",
+    "view": "a page in the browser: turn a cloud or a track by hand and watch the models answer",
     "export": "a trained model as ONNX or torch.export file, checked before it is written",
     "bench": "how fast it is on this machine, beside others",
     "runs": "list runs, compare two of them",
@@ -41,7 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if command not in COMMANDS:
             raise ValueError(f"no command {command!r}; {suggest(command, COMMANDS)}")
-        import_module(f"vnt.cli.{command}").run(rest)
+        module = "importing" if command == "import" else command  # the word is Python's own
+        import_module(f"vnt.cli.{module}").run(rest)
     except KeyboardInterrupt:
         sys.stderr.write("\nvnt: interrupted\n")
         return 1

@@ -41,7 +41,7 @@ class Graph:
         """What x holds at the far end of each edge."""
         N, K = self.index.shape[-2:]
         index = self.index.reshape(-1, N * K)
-        first = N * torch.arange(len(index), device=index.device)
+        first = N * torch.arange(index.shape[0], device=index.device)  # len() would fix it in an export
         rows = x.reshape(-1, x.shape[-1]).index_select(0, (index + first[:, None]).flatten())
         return rows.reshape(*self.index.shape, x.shape[-1])
 
@@ -51,6 +51,7 @@ def nearest_graph(
     num_neighbors: int,
     mask: Bool[Tensor, "*batch N"] | None,
     resolution: Float[Tensor, "*batch"],
+    tie_tolerance: float | None = None,
 ) -> Graph:
     """Each point and its ``num_neighbors`` − 1 nearest others; those tied at the last place share what is left of it.
 
@@ -62,10 +63,13 @@ def nearest_graph(
         mask: of the points.
         resolution: rounding of the input's coordinates, in units of its radius. Features were made from those, so that
             theirs is taken to be as large, relative to the largest of them.
+        tie_tolerance: where given, it says what is tied, whatever the resolution.
     """
     largest = blank(at_least_float32(places.detach()), mask).abs().amax((-2, -1))
-    resolution = resolution * largest.clamp(min=1)
+    resolution = resolution * largest.clamp(min=1) if tie_tolerance is None else torch.zeros_like(largest)
     num_slots = None if is_exporting() else num_neighbors - 1 + SPARE
-    index, weight = nearest_neighbors(places, num_neighbors - 1, mask, resolution=resolution, num_slots=num_slots)
+    index, weight = nearest_neighbors(
+        places, num_neighbors - 1, mask, tie_tolerance=tie_tolerance, resolution=resolution, num_slots=num_slots
+    )
     own = torch.arange(places.shape[-2], device=index.device).expand(index.shape[:-1])[..., None]
     return Graph(torch.cat([own, index], -1), torch.cat([torch.ones_like(weight[..., :1]), weight], -1), mask)

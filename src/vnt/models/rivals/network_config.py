@@ -69,23 +69,33 @@ class VectorNetworkConfig(NetworkConfig):
             have 1e-5 and 1e-12. In a symmetric cloud many vectors vanish but for rounding, and each norm makes these
             longer by about 1/√norm_eps: with 1e-5 for both, the order of a lattice's points shows in the logits, in
             float64.
+        length_eps: where given, it is added to the lengths themselves, not under the root, and ``norm_eps`` guards the
+            variance alone. That is Deng et al.'s program, with 1e-6 and 1e-5, and what weights from there want.
         relu_eps: guard of every VN-ReLU; Deng et al. have 1e-6.
+        tie_tolerance: relative difference up to which two distances to neighbours, or two scores of a maximum, are tied
+            and shared. By default what rounding may do to them, so that it decides nothing; 0 shares what is equal to
+            the last digit alone, which is as near as this comes to Deng et al., who take one of them.
     """
 
     num_neighbors: int = 20
     pooling: Literal["mean", "max"] = "mean"
     negative_slope: float = 0.2
     norm_eps: float = 1e-2
+    length_eps: float | None = None
     relu_eps: float = 1e-2
+    tie_tolerance: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_at_least(2, "num_neighbors")
         if not 0 <= self.negative_slope < 1:
             raise ValueError(f"negative_slope must lie in [0, 1), got {self.negative_slope}")
-        for name in ("norm_eps", "relu_eps"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)}")
+        for name in ("norm_eps", "length_eps", "relu_eps"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name} must be positive and finite, got {value}")
+        if self.tie_tolerance is not None and not 0 <= self.tie_tolerance < 1:
+            raise ValueError(f"tie_tolerance must lie in [0, 1), got {self.tie_tolerance}")
 
     def vector_channels(self, published: int) -> int:
         """Vector channels in the place of so many scalar ones: a third of them, and at least four.

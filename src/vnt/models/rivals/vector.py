@@ -7,11 +7,54 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt import functional
+from vnt.checks import require_channels
 from vnt.functional.activation import rectify
 from vnt.layers import VNBatchNorm, VNLinear, VNMaxPool
+from vnt.models.heads import MaskedBatchNorm
 from vnt.models.rivals.graph import Graph
 from vnt.models.rivals.network_config import VectorNetworkConfig
 from vnt.precision import at_least_float32, full_precision
+
+
+class LengthBatchNorm(MaskedBatchNorm):
+    r"""VN-BatchNorm with the guards of Deng et al.'s program: one of the lengths, another one of the variance.
+
+    $$\frac{V^{(c)}}{\|V^{(c)}\|_2 + \delta} \, \text{BatchNorm}\bigl(\|V^{(c)}\|_2 + \delta\bigr)$$
+
+    Args:
+        channels: C.
+        length_eps: δ.
+        eps: guards the variance.
+
+    Shape:
+        (..., C, S) -> (..., C, S), with ``mask`` (...) True where a token exists.
+
+    Differences from the paper: the guards; padding does not count.
+
+    >>> LengthBatchNorm(8, length_eps=1e-6)(torch.randn(4, 100, 8, 3)).shape
+    torch.Size([4, 100, 8, 3])
+    """
+
+    def __init__(self, channels: int, *, length_eps: float, eps: float = 1e-5):
+        super().__init__(channels, eps=eps)
+        self.length_eps = length_eps
+
+    def forward(
+        self, V: Float[Tensor, "*tokens C S"], mask: Bool[Tensor, "*tokens"] | None = None
+    ) -> Float[Tensor, "*tokens C S"]:
+        require_channels(V, self.channels, "LengthBatchNorm")
+        length = torch.linalg.vector_norm(at_least_float32(V), dim=-1) + self.length_eps
+        return (V * (super().forward(length, mask) / length)[..., None]).to(V.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, length_eps={self.length_eps}"
+
+
+def make_batch_norm(channels: int, config: VectorNetworkConfig) -> VNBatchNorm:
+    """The VN-BatchNorm with the guards that the config says."""
+    if config.length_eps is None:
+        return VNBatchNorm(channels, eps=config.norm_eps)
+    return LengthBatchNorm(channels, length_eps=config.length_eps, eps=config.norm_eps)
 
 
 class VNLayer(nn.Module):
@@ -49,7 +92,7 @@ class VNLayer(nn.Module):
         S = config.spatial_dim
         self.feature = VNLinear(in_channels, out_channels, spatial_dim=S)
         self.direction = VNLinear(in_channels, 1 if share_direction else out_channels, spatial_dim=S)
-        self.norm = VNBatchNorm(out_channels, eps=config.norm_eps)
+        self.norm = make_batch_norm(out_channels, config)
         self.negative_slope, self.relu_eps = config.negative_slope, config.relu_eps
 
     def forward(
@@ -109,6 +152,7 @@ class EdgePool(nn.Module):
     Args:
         channels: C.
         pooling: "mean" or "max".
+        tie_tolerance: of the maximum, as in `VNMaxPool`.
 
     Shape:
         (..., N, K, C, S), a graph of K slots -> (..., N, C, S)
@@ -121,9 +165,9 @@ class EdgePool(nn.Module):
     torch.Size([2, 100, 8, 3])
     """
 
-    def __init__(self, channels: int, pooling: Literal["mean", "max"]):
+    def __init__(self, channels: int, pooling: Literal["mean", "max"], *, tie_tolerance: float | None = None):
         super().__init__()
-        self.farthest = VNMaxPool(channels) if pooling == "max" else None
+        self.farthest = VNMaxPool(channels, tie_tolerance=tie_tolerance) if pooling == "max" else None
 
     def forward(self, edges: Float[Tensor, "*batch N K C S"], graph: Graph) -> Float[Tensor, "*batch N C S"]:
         if self.farthest is None:

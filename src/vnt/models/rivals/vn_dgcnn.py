@@ -44,7 +44,8 @@ class VNDGCNN(nn.Module):
         self.config = config
         widths = [1 + config.num_vectors, *map(config.vector_channels, (64, 64, 128, 256))]
         self.edges = nn.ModuleList(VNEdgeLayer(*pair, config) for pair in pairwise(widths))
-        self.pools = nn.ModuleList(EdgePool(channels, config.pooling) for channels in widths[1:])
+        ties = config.tie_tolerance
+        self.pools = nn.ModuleList(EdgePool(channels, config.pooling, tie_tolerance=ties) for channels in widths[1:])
         last = config.vector_channels(1024)
         self.join = VNLayer(sum(widths[1:]), last, config, share_direction=True)
         self.frame = VNFrame(last, config)
@@ -61,7 +62,7 @@ class VNDGCNN(nn.Module):
         V = tokens.vectors.to(self.head.last.weight.dtype)
         places, levels = tokens.positions, []
         for edges, pool in zip(self.edges, self.pools, strict=True):
-            graph = nearest_graph(places, self.config.num_neighbors, mask, tokens.resolution)
+            graph = nearest_graph(places, self.config.num_neighbors, mask, tokens.resolution, self.config.tie_tolerance)
             V = pool(edges(V, graph), graph)
             places = V.mT.flatten(-2)
             levels.append(V)

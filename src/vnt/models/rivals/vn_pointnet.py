@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from vnt import functional
 from vnt.geometry import masked_max
-from vnt.layers import VNBatchNorm, VNLinear, VNMaxPool, VNMeanPool
+from vnt.layers import VNLinear, VNMaxPool, VNMeanPool
 from vnt.models.rivals.dense import ClassifierHead
 from vnt.models.rivals.graph import Graph, nearest_graph
 from vnt.models.rivals.network_config import VNPointNetConfig
-from vnt.models.rivals.vector import EdgePool, VNFrame, VNLayer
+from vnt.models.rivals.vector import EdgePool, VNFrame, VNLayer, make_batch_norm
 from vnt.models.tokens import append_attributes, normalized_tokens
 
 
@@ -48,12 +48,12 @@ class VNPointNet(nn.Module):
         self.config = config
         narrow, middle, wide = map(config.vector_channels, (64, 128, 1024))
         self.edges = VNLayer(3 * (1 + config.num_vectors), narrow, config)
-        self.pool = EdgePool(narrow, config.pooling)
+        self.pool = EdgePool(narrow, config.pooling, tie_tolerance=config.tie_tolerance)
         self.first = VNLayer(narrow, narrow, config)
         self.transform = VNFeatureTransform(narrow, config)
         self.second = VNLayer(2 * narrow, middle, config)
         self.third = VNLinear(middle, wide, spatial_dim=config.spatial_dim)
-        self.norm = VNBatchNorm(wide, eps=config.norm_eps)
+        self.norm = make_batch_norm(wide, config)
         self.frame = VNFrame(wide, config)
         self.head = ClassifierHead(6 * wide, config)
 
@@ -65,7 +65,8 @@ class VNPointNet(nn.Module):
         vectors: Float[Tensor, "*batch N K 3"] | None = None,
     ) -> Float[Tensor, "*batch classes"]:
         tokens = normalized_tokens(self.config, points, attributes, mask, vectors, scale_vectors=False)
-        graph = nearest_graph(tokens.positions, self.config.num_neighbors, mask, tokens.resolution)
+        ties = self.config.tie_tolerance
+        graph = nearest_graph(tokens.positions, self.config.num_neighbors, mask, tokens.resolution, ties)
         V = tokens.vectors
         if tokens.scalars is not None:
             V = append_attributes(V, tokens.scalars, anchored=False)
@@ -101,7 +102,9 @@ class VNFeatureTransform(nn.Module):
         widths = [channels, *map(config.vector_channels, (64, 128, 1024, 512, 256))]
         layers = [VNLayer(*pair, config) for pair in pairwise(widths)]
         self.on_points, self.on_clouds = nn.ModuleList(layers[:3]), nn.ModuleList(layers[3:])
-        self.pool = VNMaxPool(widths[3]) if config.pooling == "max" else VNMeanPool()
+        self.pool = VNMeanPool()
+        if config.pooling == "max":
+            self.pool = VNMaxPool(widths[3], tie_tolerance=config.tie_tolerance)
         self.last = VNLinear(widths[-1], channels, spatial_dim=config.spatial_dim)
 
     def forward(
