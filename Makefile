@@ -33,7 +33,7 @@ lint: $(READY)
 
 # Twice: shapes in signatures are checked by jaxtyping + beartype, whose import hook torch.compile cannot trace, and
 # which answers wrong input before we can.
-UNHOOKED := tests/compiled tests/export tests/errors tests/data tests/cli tests/docs tests/training tests/equivariance tests/reproduction tests/slow
+UNHOOKED := tests/compiled tests/export tests/errors tests/data tests/cli tests/docs tests/training tests/equivariance tests/reproduction tests/slow tests/view
 # And the GPU's kernels a third time, by Triton's interpreter, which must be chosen before Triton is first imported.
 NOT_THERE := --ignore=src/vnt/data --ignore=src/vnt/kernels --ignore=tests/kernels
 test: $(READY)
@@ -48,7 +48,7 @@ bench: $(READY)
 	$(BIN)/vnt bench all
 
 docs: $(READY)
-	$(BIN)/zensical build --strict
+	$(BIN)/python -m zensical build --strict
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

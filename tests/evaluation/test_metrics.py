@@ -43,6 +43,15 @@ def test_forecast_by_hand():
     assert numbers["fde_95"] == pytest.approx(1.96 * 1 / math.sqrt(2))
 
 
+def test_steps_that_are_not_known_do_not_count():
+    future = torch.zeros(1, 4, 3)
+    predicted = torch.tensor([[[1.0, 0, 0], [3, 0, 0], [100, 0, 0], [float("nan"), 0, 0]]])
+    found = forecast(predicted, future, torch.tensor([[True, True, False, False]])).summary()
+    assert found["ade"] == pytest.approx(2)
+    assert found["fde"] == pytest.approx(3)
+    assert found["miss_rate"] == 1
+
+
 def test_batches_add_up_exactly():
     logits, labels = torch.randn(50, 7), torch.randint(7, (50,))
     whole = classification(logits, labels)

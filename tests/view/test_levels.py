@@ -16,7 +16,7 @@ def test_parts_are_disjoint_and_whole():
 
 def test_still_once_after_many_moves():
     said = []
-    stillness = Stillness(lambda: said.append("moving"), lambda: said.append("still"))
+    stillness = Stillness(lambda: said.append("moving"), lambda: said.append("still"), threading.RLock())
     for _ in range(10):
         stillness.moved()
         time.sleep(STILL_SECONDS / 10)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from vnt.data.cloud import Cloud
 from vnt.view.content import make_content
 from vnt.view.samples import built_in_tracks, read_upload
 from vnt.view.studio import Pair
@@ -22,10 +21,9 @@ def pairs():
 
 
 def test_a_mesh_becomes_a_cloud(pairs):
-    name, cloud = read_upload("a.off", OFF, pairs)
-    assert name == "a.off"
-    assert isinstance(cloud, Cloud)
-    assert len(cloud) == 1024
+    found = read_upload("a.off", OFF, pairs)
+    assert found.name == "a.off"
+    assert len(found.cloud) == 1024
 
 
 def test_a_table_becomes_tracks(pairs):
@@ -55,8 +53,8 @@ def test_what_is_not_a_cloud_gets_a_message(pairs, name, content, words):
 
 
 def test_a_name_cannot_leave_the_folder(pairs, tmp_path):
-    name, _ = read_upload(f"../../{tmp_path.name}/evil.off", OFF, pairs)
-    assert name == "evil.off"
+    found = read_upload(f"../../{tmp_path.name}/evil.off", OFF, pairs)
+    assert found.name == "evil.off"
     assert not list(tmp_path.iterdir())
 
 

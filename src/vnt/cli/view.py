@@ -48,7 +48,7 @@ def run(arguments: list[str]) -> None:
 
         with atomic_write(options.export) as path:
             chosen = tuple(name for name in (*content.clouds, *content.tracks) if name in given)
-            text = gallery_page(content, chosen=chosen, say=lambda words: sys.stderr.write(f"{words}\n"))
+            text = gallery_page(content, chosen=chosen, say=_say)
             path.write_text(text, encoding="utf-8")
         sys.stdout.write(f"{options.export}\n")
         return
@@ -68,3 +68,7 @@ def run(arguments: list[str]) -> None:
             time.sleep(3600)
     finally:
         page.stop()
+
+
+def _say(words: str) -> None:
+    sys.stderr.write(f"{words}\n")

@@ -135,7 +135,11 @@ def _windows(
     hint = "`vnt data convert` makes it from the recordings that its authors hand out."
     if subset is not None:
         hint = f"It is a part of the ready-made {files[0]}, which `vnt data convert` does not write."
-    data = load(find_set(name, files, hint, folder), subset=subset)
+    return split_windows(load(find_set(name, files, hint, folder), subset=subset), split)
+
+
+def split_windows(data: MotionSet, split: Split) -> MotionSet:
+    """One split of a file's windows: the file says what is test, and a tenth of the other scenarios is held out."""
     if split == "test":
         return data.take(data.is_test)
     whole = data.take(~data.is_test)

@@ -71,7 +71,7 @@ def evaluate_batches(
             case CloudBatch() if batch.labels is not None:
                 parts.append(classification(output, batch.labels))
             case MotionBatch():
-                parts.append(forecast(output, batch.future))
+                parts.append(forecast(output, batch.future, batch.known))
             case _:
                 raise ValueError("clouds without labels cannot be evaluated")
     model.train(was_training)

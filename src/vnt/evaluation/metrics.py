@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from vnt.geometry import masked_mean
 from vnt.processes import are_several
 
 MISS_METRES = 2.0
@@ -93,10 +94,16 @@ def classification(logits: Float[Tensor, "B K"], labels: Int[Tensor, "B"]) -> Cl
     return Classification(pairs.view(K, K).cpu(), loss.detach().cpu())
 
 
-def forecast(predicted: Float[Tensor, "B T 3"], future: Float[Tensor, "B T 3"]) -> Forecast:
-    """Of one batch."""
+def forecast(
+    predicted: Float[Tensor, "B T 3"], future: Float[Tensor, "B T 3"], known: Bool[Tensor, "B T"] | None = None
+) -> Forecast:
+    """Of one batch, over the steps that are ``known``, all by default; the last of them is the one that FDE is of."""
     distance = (predicted[..., :3].double() - future.double()).norm(dim=-1)
-    average, last = distance.mean(-1), distance[:, -1]
+    average, last = masked_mean(distance, known, -1), distance[:, -1]
+    if known is not None:
+        steps = torch.arange(known.shape[1], device=known.device)
+        end = torch.where(known, steps, 0).amax(1, keepdim=True)
+        last = torch.where(known.any(1), distance.gather(1, end).squeeze(1), 0)
     rows = torch.stack([average, average.square(), last, last.square(), (last > MISS_METRES).double()])
     return Forecast(rows.sum(1).cpu(), len(predicted))
 

@@ -125,8 +125,8 @@ class InvariantMixing(nn.Module):
         )
         self.vectors = VNLinear(channels, mixed, bias_epsilon=bias_epsilon, spatial_dim=spatial_dim)
         self.amounts = make_head(channels * spatial_dim + num_scalars, hidden_channels, out_channels * mixed, dropout)
-        nn.init.zeros_(self.amounts[-1].weight)
-        nn.init.zeros_(self.amounts[-1].bias)
+        for parameter in self.amounts[-1].parameters():
+            nn.init.zeros_(parameter)
 
     def forward(
         self, V: Float[Tensor, "*batch C S"], scalars: Float[Tensor, "*batch K"] | None = None

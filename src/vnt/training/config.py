@@ -19,7 +19,8 @@ class TrainConfig(Config):
     """A training run. The same config and the same machine give the same weights, bit by bit on a CPU.
 
     Attributes:
-        dataset: name of a data set (`vnt data list`), or a folder of clouds, one subfolder per class.
+        dataset: name of a data set (`vnt data list`), or a folder of clouds, one subfolder per class, or a file of
+            windows that `vnt data convert` wrote.
         hold_out: keep the validation split out of training; False trains on it too, once settings have been chosen, and
             what is then said of it is of clouds or tracks that were learned.
         model: config of the model; the data decide the number of classes and of future steps.

@@ -34,7 +34,9 @@ def motion() -> TrainConfig:
 
 def motion_transformer() -> TrainConfig:
     """A plain Transformer of the same size on the built-in tracks."""
-    return replace(motion(), model=TransformerForecasterConfig(num_future=30, num_motions=6, channels=40), learning_rate=1e-3)
+    return replace(
+        motion(), model=TransformerForecasterConfig(num_future=30, num_motions=6, channels=40), learning_rate=1e-3
+    )
 
 
 def modelnet40() -> TrainConfig:
@@ -96,8 +98,8 @@ def womd() -> TrainConfig:
 
 def womd_transformer() -> TrainConfig:
     """A plain Transformer on the same, turned about z in training."""
-    model = TransformerForecasterConfig(num_future=80, num_motions=6, channels=56)
-    return replace(womd(), model=model, slide=0, epochs=150, learning_rate=3e-3, rotation="z")
+    model = TransformerForecasterConfig(num_future=80, num_motions=6, channels=80, depth=3)
+    return replace(womd(), model=model, epochs=300, learning_rate=3e-3, rotation="z")
 
 
 def womd_paper() -> TrainConfig:

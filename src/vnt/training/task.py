@@ -10,7 +10,8 @@ from vnt.data.batches import Batch, CloudBatch, MotionBatch
 from vnt.data.cloud_set import Axis, CloudSet, Split
 from vnt.data.folder import load_folder
 from vnt.data.motion_set import MotionSet
-from vnt.data.sets import SETS, as_batch, load_set
+from vnt.data.motion_set import load as load_windows
+from vnt.data.sets import SETS, as_batch, load_set, split_windows
 from vnt.data.transforms import (
     DropPoints,
     Jitter,
@@ -57,9 +58,12 @@ def load_data(config: TrainConfig, folder: Path | None = None) -> Data:
 
 
 def load_split(config: TrainConfig, split: Split, folder: Path | None = None) -> CloudSet | MotionSet:
-    """One split of the data set that a config names: a known one, or a folder of clouds."""
-    if config.dataset not in SETS and Path(config.dataset).is_dir():
-        return load_folder(config.dataset, split)
+    """One split of the data set that a config names: a known one, a folder of clouds, or a file of windows."""
+    own = Path(config.dataset)
+    if config.dataset not in SETS and own.is_dir():
+        return load_folder(own, split)
+    if config.dataset not in SETS and own.is_file():
+        return split_windows(load_windows(own), split)
     return load_set(config.dataset, split, folder)
 
 

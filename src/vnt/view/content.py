@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vnt.data.cloud import Cloud
-from vnt.view.samples import TrackSample, built_in_clouds, built_in_tracks, read_file
+from vnt.view.samples import CloudSample, TrackSample, built_in_clouds, built_in_tracks, read_file
 from vnt.view.studio import PAIRS, Pair
 
 CLOUD, TRACK = "point cloud", "trajectory"
@@ -30,16 +30,18 @@ class Content:
         """Names of the pairs that answer for clouds, or for tracks."""
         return [name for name, pair in self.pairs.items() if pair.ours.classifies == (kind == CLOUD)]
 
-    def add(self, found: tuple[str, Cloud] | Sequence[TrackSample]) -> tuple[str, str]:
+    def add(self, found: CloudSample | Sequence[TrackSample]) -> tuple[str, str]:
         """Take in what a file held; returns the kind of scene and the name of the first sample."""
-        if isinstance(found, tuple) and isinstance(found[1], Cloud):
-            name, cloud = found
-            kind, first, new = CLOUD, name, {name: (cloud, "z")}
+        if isinstance(found, CloudSample):
+            kind, first = CLOUD, found.name
         else:
-            kind, first, new = TRACK, found[0].name, {track.name: track for track in found}
+            kind, first = TRACK, found[0].name
         if not self.pairs_for(kind):
             raise ValueError(f"{first}: a {kind}, and there are no models for one: --model names some")
-        (self.clouds if kind == CLOUD else self.tracks).update(new)  # type: ignore[no-matching-overload]
+        if isinstance(found, CloudSample):
+            self.clouds[first] = (found.cloud, "z")
+        else:
+            self.tracks |= {track.name: track for track in found}
         return kind, first
 
 

@@ -16,8 +16,8 @@ from vnt.view.studio import CloudStudio, Pair, TrackStudio
 from vnt.view.turning import Matrix, from_angles
 
 TEMPLATE = Path(__file__).with_name("gallery.html")
-YAWS, PITCHES = range(0, 360, 15), range(-90, 91, 15)
-"""Degrees about the vertical and then about a horizontal axis."""
+STEP = 15
+"""Degrees between turns of the grid."""
 
 CLOUDS, TRACKS = ("chair", "table", "lamp", "bottle", "airplane", "mug"), 3
 """Built-in samples that a page shows, those of these names that there are."""
@@ -26,23 +26,28 @@ MOST_DRAWN = 2048
 UPRIGHT = {"x": (1, 2, 0), "y": (2, 0, 1), "z": (0, 1, 2)}
 
 
-def gallery_page(content: Content, *, chosen: tuple[str, ...] = (), say: Callable[[str], None] = lambda _: None) -> str:
-    """The page as text: the ``chosen`` samples, or a few of those that there are."""
-    clouds = [name for name in content.clouds if name in chosen] or [
-        *(name for name in content.clouds if not chosen and name in CLOUDS)
-    ]
-    if not chosen and not clouds:
-        clouds = list(content.clouds)[:6]
-    tracks = [name for name in content.tracks if name in chosen] or ([] if chosen else list(content.tracks)[:TRACKS])
+def gallery_page(
+    content: Content,
+    *,
+    chosen: tuple[str, ...] = (),
+    step: int = STEP,
+    say: Callable[[str], None] = lambda words: None,
+) -> str:
+    """The page as text: the ``chosen`` samples, or a few that there are, with answers at every ``step`` degrees."""
+    if step < 1 or 90 % step:
+        raise ValueError(f"step must divide 90 degrees, got {step}")
+    wanted = chosen or (*CLOUDS, *list(content.tracks)[:TRACKS])
+    clouds = [name for name in content.clouds if name in wanted]
+    tracks = [name for name in content.tracks if name in wanted]
     scenes: list[dict[str, Any]] = []
     for kind, names in ((CLOUD, clouds), (TRACK, tracks)):
         for name in names:
-            say(f"{name}: {len(YAWS) * len(PITCHES)} turns")
+            say(f"{name}: {len(turns(step))} turns")
             pair = content.pairs[_pair_for(content, kind, name)]
-            scenes.append(_cloud(content, pair, name) if kind == CLOUD else _track(content, pair, name))
+            scenes.append((_cloud if kind == CLOUD else _track)(content, pair, name, step))
     if not scenes:
         raise ValueError("there is nothing to show")
-    data = {"yaws": len(YAWS), "pitches": len(PITCHES), "step": YAWS.step, "colors": [OURS, PLAIN], "scenes": scenes}
+    data = {"step": step, "colors": [OURS, PLAIN], "scenes": scenes}
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
     return TEMPLATE.read_text(encoding="utf-8").replace("{{DATA}}", text)
 
@@ -53,16 +58,17 @@ def _pair_for(content: Content, kind: str, name: str) -> str:
     return pairs[0] if name in CLOUDS else pairs[-1]
 
 
-def turns(up: str = "z") -> list[Matrix]:
-    """Every rotation of the grid, yaw by yaw, in the coordinates of a set whose ``up`` axis is vertical."""
+def turns(step: int = STEP, up: str = "z") -> list[Matrix]:
+    """The grid: about the vertical, the ``up`` axis of a set, and then about a horizontal axis by -90 to 90 degrees."""
     P = np.eye(3)[list(UPRIGHT[up])]
-    return [P.T @ from_angles(pitch, 0, 0) @ from_angles(0, 0, yaw) @ P for yaw in YAWS for pitch in PITCHES]
+    yaws, pitches = range(0, 360, step), range(-90, 91, step)
+    return [P.T @ from_angles(pitch, 0, 0) @ from_angles(0, 0, yaw) @ P for yaw in yaws for pitch in pitches]
 
 
-def _cloud(content: Content, pair: Pair, name: str) -> dict[str, Any]:
+def _cloud(content: Content, pair: Pair, name: str, step: int) -> dict[str, Any]:
     cloud, up = content.clouds[name]
     studio = CloudStudio(pair, cloud)
-    looks = [studio.look(R).classes for R in turns(up)]
+    looks = [studio.look(R).classes for R in turns(step, up)]
     drawn = studio.points[np.random.default_rng(0).permutation(len(studio.points))[:MOST_DRAWN]][:, UPRIGHT[up]]
     best = sorted({int(i) for look in looks for a in look.values() for i in a.probabilities.argsort()[-3:]})
     return {
@@ -83,10 +89,10 @@ def _cloud(content: Content, pair: Pair, name: str) -> dict[str, Any]:
     }
 
 
-def _track(content: Content, pair: Pair, name: str) -> dict[str, Any]:
+def _track(content: Content, pair: Pair, name: str, step: int) -> dict[str, Any]:
     track = content.tracks[name]
     studio = TrackStudio(pair, track.past, track.future)
-    looks = [studio.answer(R) for R in turns()]
+    looks = [studio.answer(R) for R in turns(step)]
     known = [studio.past, *(look[k.name].future for look in looks for k in pair.both)]
     unit = max(float(np.linalg.norm(np.concatenate(known), axis=1).max()), 1e-6)
     return {

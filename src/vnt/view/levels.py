@@ -25,12 +25,14 @@ def parts_of(count: int, seed: int = 0) -> list[NDArray[np.int64]]:
 
 
 class Stillness:
-    """Calls ``moving`` when something begins to move, and ``still`` when nothing has for `STILL_SECONDS`."""
+    """Calls ``moving`` when something begins to move, and ``still`` when nothing has for `STILL_SECONDS`.
 
-    def __init__(self, moving: Callable[[], None], still: Callable[[], None]):
-        self._moving, self._still = moving, still
+    Both under a lock, so that what they do is done in the order in which it happened.
+    """
+
+    def __init__(self, moving: Callable[[], None], still: Callable[[], None], lock: "threading.RLock"):
+        self._moving, self._still, self._lock = moving, still, lock
         self._timer: threading.Timer | None = None
-        self._lock = threading.Lock()
 
     def moved(self) -> None:
         """Something has moved just now."""
@@ -41,22 +43,24 @@ class Stillness:
             self._timer = threading.Timer(STILL_SECONDS, self._rested)
             self._timer.daemon = True
             self._timer.start()
-        if begins:
-            self._moving()
+            if begins:
+                self._moving()
 
     def _rested(self) -> None:
         with self._lock:
-            if threading.current_thread() is not self._timer:
-                return  # it has moved again
-            self._timer = None
-        self._still()
+            if threading.current_thread() is self._timer:  # or else it has moved again
+                self._timer = None
+                self._still()
 
 
 class Latest:
-    """Runs a function on a thread of its own, for the newest of what it is given: what comes in between is skipped."""
+    """Runs a function on a thread of its own, for the newest of what it is given: what comes in between is skipped.
 
-    def __init__(self, work: Callable[[], None]):
-        self._work, self._wanted = work, threading.Event()
+    What goes wrong is kept in ``error`` and told to ``failed``, and the thread goes on.
+    """
+
+    def __init__(self, work: Callable[[], None], failed: Callable[[Exception], None] = lambda error: None):
+        self._work, self._failed, self._wanted = work, failed, threading.Event()
         self.error: Exception | None = None
         threading.Thread(target=self._run, daemon=True).start()
 
@@ -70,5 +74,6 @@ class Latest:
             self._wanted.clear()
             try:
                 self._work()
-            except Exception as error:  # the page must go on; who asks can see what happened
+            except Exception as error:
                 self.error = error
+                self._failed(error)

@@ -1,5 +1,6 @@
 """The page in the browser: a scene with a gizmo, sliders, and the answers of two models beside it (viser)."""
 
+import threading
 import time
 from html import escape
 from typing import Any
@@ -42,8 +43,9 @@ class Page:
             raise ValueError("there is nothing to look at")
         self._kind = self._kinds[0]
         self.scene: CloudScene | TrackScene | None = None
-        self._stillness = Stillness(lambda: self._detail(False), lambda: self._detail(True))
-        self._worker = Latest(self._update)
+        self._lock = threading.RLock()  # scenes come and go while the worker and timers draw
+        self._stillness = Stillness(lambda: self._detail(False), lambda: self._detail(True), self._lock)
+        self._worker = Latest(self._update, lambda error: self.say(str(error), is_error=True))
         self._build_panel()
         if start is None:
             self._choose()
@@ -114,7 +116,7 @@ class Page:
     def _choose(self) -> None:
         """Show the chosen sample to the chosen models."""
         pair = self.content.pairs[self._models.value]
-        with self.server.atomic():
+        with self._lock, self.server.atomic():
             if self.scene is not None:
                 self.scene.remove()
             if self._kind == CLOUD:
@@ -162,13 +164,14 @@ class Page:
         scene.compute(R)
         milliseconds = 1e3 * (time.perf_counter() - begun)
         self.milliseconds = [*self.milliseconds[-99:], milliseconds]
-        with self.server.atomic():
+        with self._lock, self.server.atomic():
             if scene is self.scene:
                 self._answers.content = scene.draw(milliseconds)
 
     def _detail(self, is_still: bool) -> None:
-        if self.scene is not None:
-            self.scene.detail(is_still)
+        with self._lock:
+            if self.scene is not None:
+                self.scene.detail(is_still)
 
     def _greet(self, client: viser.ClientHandle) -> None:
         client.camera.on_update(lambda _: self._stillness.moved())

@@ -21,6 +21,14 @@ MOST_TRACKS = 50
 
 
 @dataclass(frozen=True, eq=False)
+class CloudSample:
+    """A cloud and what to call it."""
+
+    name: str
+    cloud: Cloud
+
+
+@dataclass(frozen=True, eq=False)
 class TrackSample:
     """A track, seen and to come; ``future`` is None where the recording ends with what was seen."""
 
@@ -45,7 +53,7 @@ def built_in_tracks(count: int = 8) -> dict[str, TrackSample]:
     return {f"track {i}": TrackSample(f"track {i}", past[i], future[i]) for i in order[:count].tolist()}
 
 
-def read_file(path: Path, pairs: Iterable[Pair]) -> tuple[str, Cloud] | Sequence[TrackSample]:
+def read_file(path: Path, pairs: Iterable[Pair]) -> CloudSample | Sequence[TrackSample]:
     """The cloud, or the tracks, that a file holds."""
     if path.suffix.lower() not in FORMATS or (path.exists() and kind_of(path)):
         if not path.exists():
@@ -58,7 +66,7 @@ def read_file(path: Path, pairs: Iterable[Pair]) -> tuple[str, Cloud] | Sequence
         cloud = read_cloud(path, num_points=MOST_POINTS)
     if len(cloud) < 4:
         raise ValueError(f"{path.name}: {len(cloud)} points are too few to look at")
-    return path.name, cloud
+    return CloudSample(path.name, cloud)
 
 
 def _tracks(path: Path, pairs: Sequence[Pair]) -> list[TrackSample]:
@@ -79,7 +87,7 @@ def _tracks(path: Path, pairs: Sequence[Pair]) -> list[TrackSample]:
     return found
 
 
-def read_upload(name: str, content: bytes, pairs: Iterable[Pair]) -> tuple[str, Cloud] | Sequence[TrackSample]:
+def read_upload(name: str, content: bytes, pairs: Iterable[Pair]) -> CloudSample | Sequence[TrackSample]:
     """What a visitor sent. Of its name only the last part is kept, and the file is gone when it has been read."""
     safe = Path(name.replace("\\", "/")).name
     if not safe or safe.startswith("."):
