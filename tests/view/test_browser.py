@@ -27,7 +27,7 @@ OPTIONS = (
     "--headless=new",
     "--no-sandbox",
     "--disable-dev-shm-usage",
-    "--window-size=1280,1150",
+    "--window-size=1280,1020",
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
     "--ignore-gpu-blocklist",
@@ -222,6 +222,7 @@ def test_the_forecast_turns_with_the_frame(browser, page):
         field.send_keys(degrees, Keys.ENTER)
     ours, _ = until(lambda: float(answers(browser)[1][0]) > 0.1 and answers(browser))
     assert float(ours[0]) < 1e-3
+    dismiss_notices(browser)
     time.sleep(1)
     picture(browser, "view-track.png")
 

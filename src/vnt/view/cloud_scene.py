@@ -45,7 +45,7 @@ class CloudScene:
             "/turned/seen",
             studio.points[studio.seen].astype(np.float32),
             (128, 128, 128),
-            point_size=2 * size,
+            point_size=1.2 * size,
             point_shape="circle",
             visible=False,
         )
@@ -169,9 +169,14 @@ def value_colors(values: NDArray) -> NDArray[np.uint8]:
 
 
 def attention_colors(weights: NDArray) -> NDArray[np.uint8]:
-    """Grey for what is hardly attended to, through red to yellow for the most; by the square root, as few take most."""
-    share = np.sqrt(weights / max(float(weights.max()), 1e-12))
-    return (255 * colormaps["inferno"](0.15 + 0.8 * share)[:, :3]).astype(np.uint8)
+    """From dark for what is attended to least to yellow for what is attended to more than 99 % of the points are.
+
+    >>> attention_colors(np.array([0.1, 0.2, 0.7])).shape
+    (3, 3)
+    """
+    low, high = weights.min(), np.quantile(weights, 0.99)
+    share = np.clip((weights - low) / max(high - low, 1e-12), 0, 1)
+    return (255 * colormaps["inferno"](0.9 * share)[:, :3]).astype(np.uint8)
 
 
 def point_size(count: int) -> float:

@@ -44,12 +44,13 @@ def built_in_clouds(num_points: int = 1024) -> dict[str, tuple[Cloud, str]]:
 
 
 def built_in_tracks(count: int = 8) -> dict[str, TrackSample]:
-    """Some of the built-in test tracks, those that turn the most first."""
+    """Some of the built-in test tracks: those that turn the most while they are seen."""
     tracks = load_set("motion", "test")
     past, future = np.asarray(tracks.past), np.asarray(tracks.future)  # type: ignore[missing-attribute]
-    straight = np.linalg.norm(future[:, -1], axis=1)
-    travelled = np.linalg.norm(np.diff(future, axis=1), axis=2).sum(1)
-    order = np.argsort(np.where(travelled > 10, straight / np.maximum(travelled, 1e-9), 1))
+    first, last = past[:, 3] - past[:, 0], past[:, -1] - past[:, -4]
+    cosine = (first * last).sum(1) / np.maximum(np.linalg.norm(first, axis=1) * np.linalg.norm(last, axis=1), 1e-9)
+    seen, came = (np.linalg.norm(x[:, -1] - x[:, 0], axis=1) for x in (past, future))
+    order = np.argsort(np.where((seen > 4) & (came > 10), cosine, 1))  # what stands still has no direction
     return {f"track {i}": TrackSample(f"track {i}", past[i], future[i]) for i in order[:count].tolist()}
 
 
