@@ -72,6 +72,28 @@ def test_a_run_that_diverges_is_counted(tmp_path):
     assert pages.table(wild, outcomes)[1][0][-1] == "0, 1 diverged"
 
 
+def test_a_teacher_comes_first(tmp_path):
+    config = shrink(recipe("modelnet40"))
+    first = Row("first", "First", config)
+    taught = Row("taught", "Taught", config, teacher=first)
+    settings = Settings(tmp_path, seeds=(3,), device="cpu", split="val")
+    said = []
+    outcomes = carry_out(Experiment("school", "School", "", (taught,)), settings, say=said.append)
+    assert [o.row for o in outcomes] == ["taught"]
+    assert [words.split(",")[0] for words in said] == ["school: First", "school: Taught"]
+    about = RunFolder(outcomes[0].folder).about()
+    assert about["asked"]["teacher"].endswith("first-I-3")
+    weights = [(tmp_path / "school" / f"{name}-I-3" / "model.safetensors").read_bytes() for name in ("first", "taught")]
+    assert weights[0] != weights[1]  # the seed is the same, and the loss is not
+
+
+def test_final_runs_train_on_all_and_choices_do_not(done, tmp_path):
+    _, outcomes = done
+    assert {o.items for o in outcomes} == {4500}
+    chosen = carry_out(experiment(), Settings(tmp_path, split="val", device="cpu"))
+    assert {o.items for o in chosen} == {4000}
+
+
 def test_the_page(done, tmp_path):
     _, outcomes = done
     header, lines = pages.table(experiment(), outcomes)

@@ -2,17 +2,21 @@ import dataclasses
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import vnt
 from training.tasks import clouds, config, motion_config, tracks
+from vnt.data.motion_set import save_parts
+from vnt.data.sets import load_set
 from vnt.models.kinds import KINDS, build_model
 from vnt.models.rivals.config import TransformerClassifierConfig
 from vnt.training.loop import train
 from vnt.training.optimizer import make_optimizer
 from vnt.training.run_folder import RunFolder
+from vnt.training.runs import evaluate
 
 
 def weights(model):
@@ -68,8 +72,18 @@ def test_resumed_runs_end_with_the_same_bits(tmp_path, steps):
     cut = train(config(checkpoint_seconds=0.0), tmp_path / "cut", data=clouds(), resume=True, loss=loss)
     assert len(taken) == steps_left, "it began anew instead of going on"
     assert torch.equal(weights(cut.model), weights(whole.model))
+    times = [record["seconds"] for record in cut.metrics]
+    assert times == sorted(times), "what came before the stop is not counted"
     without_time = [{k: v for k, v in record.items() if k != "seconds"} for record in cut.metrics]
     assert without_time == [{k: v for k, v in record.items() if k != "seconds"} for record in whole.metrics]
+
+
+def test_a_file_of_windows_is_a_data_set(tmp_path):
+    windows = load_set("motion", "test").take(np.arange(60))
+    save_parts([replace(windows, is_test=np.arange(60) % 5 == 0)], tmp_path / "own.safetensors", name="own")
+    trained = train(motion_config(dataset=str(tmp_path / "own.safetensors"), epochs=1), tmp_path / "run")
+    assert RunFolder(trained.folder).about()["items"] == 48 - trained.metrics[-1]["val_count"]
+    assert evaluate(trained.folder).summary()["I/I"]["count"] == 12
 
 
 @pytest.mark.parametrize("step", [3, 5, 10])
@@ -204,6 +218,11 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path):
         (lambda folder: train(motion_config(), folder / "x", data=clouds()), "clouds are classified, but a Forecaster"),
         (lambda folder: train(config(), folder / "x", data=tracks()), "tracks are forecast, but a ClassifierConfig"),
         (lambda folder: train(config(device="tpu9"), folder / "x", data=clouds()), "device must be 'auto'"),
+        (lambda folder: train(motion_config(teacher=str(folder)), folder / "x", data=tracks()), "forecasts have none"),
+        (
+            lambda folder: train(config(teacher="shapes"), folder / "x", data=clouds()),
+            "knows 21 classes, which are not",
+        ),
         (lambda folder: train(config(dataset="shapez"), folder / "x"), "no data set 'shapez'; did you mean 'shapes'"),
     ],
 )

@@ -77,14 +77,31 @@ def carry_out(
         if row.config is None:
             continue
         for rotation in _rotations(experiment, row.config, settings):
-            for seed in settings.seeds:
-                config = replace(row.config, rotation=rotation, seed=seed, device=settings.device)
-                config = replace(config, hold_out=experiment.chooses or settings.split == "val")
-                run = RunFolder(settings.folder / experiment.name / f"{row.name}-{rotation}-{seed}")
-                say(f"{experiment.name}: {row.title}, trained under {rotation}, seed {seed}")
-                split: Split = "val" if experiment.chooses else settings.split
-                outcomes.append(_outcome(row, config, run, settings, split, watch))
+            outcomes += [_carry_out(experiment, row, rotation, seed, settings, say, watch) for seed in settings.seeds]
     return outcomes
+
+
+def _carry_out(
+    experiment: Experiment,
+    row: Row,
+    rotation: Rotation,
+    seed: int,
+    settings: Settings,
+    say: Callable[[str], None],
+    watch: Callable[[Moment], None] | None,
+) -> Outcome:
+    """One run, and before it that of its teacher."""
+    if row.config is None:
+        raise ValueError(f"{row.title} is quoted, and cannot be trained")
+    split: Split = "val" if experiment.chooses else settings.split
+    config = replace(row.config, rotation=rotation, seed=seed, device=settings.device, hold_out=split == "val")
+    if row.teacher is not None:
+        first = settings.seeds[0]
+        teacher = _carry_out(experiment, row.teacher, rotation, first, settings, say, watch)
+        config = replace(config, teacher=str(teacher.folder))
+    say(f"{experiment.name}: {row.title}, trained under {rotation}, seed {seed}")
+    run = RunFolder(settings.folder / experiment.name / f"{row.name}-{rotation}-{seed}")
+    return _outcome(row, config, run, settings, split, watch)
 
 
 def _rotations(experiment: Experiment, config: TrainConfig, settings: Settings) -> tuple[Rotation, ...]:

@@ -25,12 +25,17 @@ def smoke(experiment: Experiment) -> Experiment:
     Rows that differ only in what built-in data stand in for are trained once.
     """
     rows: list[Row] = []
-    for row in experiment.rows:
-        config = None if row.config is None else shrink(row.config)
-        if config is None or all(config != other.config for other in rows):
-            rows.append(replace(row, config=config, published=None))
+    for row in map(_shrink_row, experiment.rows):
+        if row.config is None or all((row.config, row.teacher) != (other.config, other.teacher) for other in rows):
+            rows.append(row)
     rotations = None if experiment.rotations is None else experiment.rotations[:1]
     return replace(experiment, rows=tuple(rows), rotations=rotations)
+
+
+def _shrink_row(row: Row) -> Row:
+    config = None if row.config is None else shrink(row.config)
+    teacher = None if row.teacher is None else _shrink_row(row.teacher)
+    return replace(row, config=config, teacher=teacher, published=None)
 
 
 def shrink(config: TrainConfig) -> TrainConfig:

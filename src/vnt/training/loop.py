@@ -135,11 +135,12 @@ def _train(
     if group.is_first:
         open_run(run, config, data, num_steps, own, resume=resume)
 
-    step, loss_sum = 0, torch.zeros((), dtype=torch.float64, device=group.device)
+    step, spent, loss_sum = 0, 0.0, torch.zeros((), dtype=torch.float64, device=group.device)
     if resume and (state := load_state(run.checkpoints, step=from_step)) is not None:
         unpack(state, run.checkpoints, model, average.model, optimizer)
         step = state.step
         loss_sum += state.rest["loss_sum"]
+        spent = state.rest.get("seconds", 0.0)
     if group.is_first:
         forget_after(run.checkpoints, step)
         run.rewind(step)
@@ -147,8 +148,7 @@ def _train(
 
     runner = group.wrap(compiled(model, group.device, graphs=group.count == 1) if config.compile else model)
     objective = make_loss(config, data, group.device) if loss is None else loss
-    clock = _Clock(config.checkpoint_seconds)
-    started = time.monotonic()
+    clock = _Clock(config.checkpoint_seconds, spent)
     with interruptible(group) as interrupted:
         while step < num_steps:
             epoch, within = divmod(step, len(batches))
@@ -163,7 +163,7 @@ def _train(
                     break  # what belongs to the end of an epoch comes first
                 stop = interrupted()
                 if group.is_first and (stop or clock.is_time_to_save()):
-                    _save(run, step, model, average, optimizer, loss_sum)
+                    _save(run, step, model, average, optimizer, loss_sum, clock)
                 if stop:
                     return Trained(run.path, average.model, run.metrics(), finished=False)
 
@@ -179,17 +179,17 @@ def _train(
                     **{f"val_{name}": number for name, number in found.items()},
                 }
                 if group.is_first:
-                    run.add_metrics(record | {"seconds": round(time.monotonic() - started, 3)})
+                    run.add_metrics(record | {"seconds": round(clock.seconds(), 3)})
                     write_weights(run.path, average.model)
                 if watch is not None:
                     watch(Moment(step, num_steps, epoch, mean_loss, record))
             stop = interrupted() and step < num_steps
             if group.is_first and (stop or clock.is_time_to_save() or step == num_steps):
-                _save(run, step, model, average, optimizer, loss_sum)
+                _save(run, step, model, average, optimizer, loss_sum, clock)
             if stop:
                 return Trained(run.path, average.model, run.metrics(), finished=False)
     if group.is_first:
-        run.note({"finished": True, "seconds": round(time.monotonic() - started, 1)})
+        run.note({"finished": True, "seconds": round(clock.seconds(), 1)})
     return Trained(run.path, average.model, run.metrics(), finished=True)
 
 
@@ -225,10 +225,17 @@ def _step(
 
 
 def _save(
-    run: RunFolder, step: int, model: nn.Module, average: Average, optimizer: torch.optim.Optimizer, loss_sum: Tensor
+    run: RunFolder,
+    step: int,
+    model: nn.Module,
+    average: Average,
+    optimizer: torch.optim.Optimizer,
+    loss_sum: Tensor,
+    clock: "_Clock",
 ) -> None:
     _require_finite(loss_sum, step)
-    save_state(run.checkpoints, State(step, pack(model, average.model, optimizer), {"loss_sum": float(loss_sum)}))
+    rest = {"loss_sum": float(loss_sum), "seconds": clock.seconds()}
+    save_state(run.checkpoints, State(step, pack(model, average.model, optimizer), rest))
 
 
 def _require_finite(loss: Tensor, step: int) -> float:
@@ -241,11 +248,14 @@ def _require_finite(loss: Tensor, step: int) -> float:
 
 
 class _Clock:
-    """Says when it is time to save and to be watched."""
+    """Says when it is time to save and to be watched, and how long the run has taken, before it was stopped too."""
 
-    def __init__(self, save_every: float):
+    def __init__(self, save_every: float, spent: float):
         self.save_every, self.saved = save_every, time.monotonic()
-        self.watched = 0.0
+        self.started, self.watched = self.saved - spent, 0.0
+
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
 
     def is_time_to_save(self) -> bool:
         now = time.monotonic()
