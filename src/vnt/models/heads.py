@@ -95,7 +95,9 @@ class InvariantMixing(nn.Module):
         out_channels: B.
         num_scalars: how many invariants s are known beside those of V.
         dropout: in the MLP.
-        negative_slope, bias_epsilon, spatial_dim: as in `VNInvariant`.
+        negative_slope: of the VN-ReLU in `VNInvariant`.
+        bias_epsilon: ε of every VN-Linear.
+        spatial_dim: S.
 
     Shape:
         V (..., C, S), scalars (..., num_scalars) -> (..., B, S)
