@@ -9,7 +9,7 @@ Matrix = NDArray[np.float64]
 def from_quaternion(wxyz: NDArray | tuple[float, float, float, float]) -> Matrix:
     """The rotation matrix of a unit quaternion, w first; one that is not of length one is divided by its length.
 
-    >>> from_quaternion((1, 0, 0, 0)).tolist()
+    >>> from_quaternion((1.0, 0.0, 0.0, 0.0)).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     q = np.asarray(wxyz, dtype=np.float64)
@@ -48,7 +48,7 @@ def to_quaternion(R: Matrix) -> tuple[float, float, float, float]:
 def from_angles(about_x: float, about_y: float, about_z: float) -> Matrix:
     """Turned about x, then about y, then about z, in degrees.
 
-    >>> (from_angles(0, 0, 90) @ [1, 0, 0]).round(9).tolist()
+    >>> (from_angles(0.0, 0.0, 90.0) @ [1, 0, 0]).round(9).tolist()
     [0.0, 1.0, 0.0]
     """
     R = np.eye(3)
