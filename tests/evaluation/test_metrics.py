@@ -50,6 +50,10 @@ def test_steps_that_are_not_known_do_not_count():
     assert found["ade"] == pytest.approx(2)
     assert found["fde"] == pytest.approx(3)
     assert found["miss_rate"] == 1
+    nothing = torch.tensor([[False] * 4, [True, True, False, False]])
+    both = forecast(predicted.expand(2, -1, -1), future.expand(2, -1, -1), nothing).summary()
+    assert both["ade"] == pytest.approx(2)
+    assert both["count"] == 1
 
 
 def test_batches_add_up_exactly():

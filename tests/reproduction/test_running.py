@@ -76,22 +76,34 @@ def test_a_teacher_comes_first(tmp_path):
     config = shrink(recipe("modelnet40"))
     first = Row("first", "First", config)
     taught = Row("taught", "Taught", config, teacher=first)
-    settings = Settings(tmp_path, seeds=(3,), device="cpu", split="val")
+    settings = Settings(tmp_path, seeds=(0,), device="cpu", split="val")
     said = []
     outcomes = carry_out(Experiment("school", "School", "", (taught,)), settings, say=said.append)
     assert [o.row for o in outcomes] == ["taught"]
     assert [words.split(",")[0] for words in said] == ["school: First", "school: Taught"]
     about = RunFolder(outcomes[0].folder).about()
-    assert about["asked"]["teacher"].endswith("first-I-3")
-    weights = [(tmp_path / "school" / f"{name}-I-3" / "model.safetensors").read_bytes() for name in ("first", "taught")]
+    assert about["asked"]["teacher"] == "first-I-0-held-out"
+    names = ("first-I-0-held-out", "taught-I-0-held-out")
+    weights = [(tmp_path / "school" / name / "model.safetensors").read_bytes() for name in names]
+    moved = tmp_path.rename(tmp_path.with_name("moved"))
+    assert len(carry_out(Experiment("school", "School", "", (taught,)), replace(settings, folder=moved))) == 1
     assert weights[0] != weights[1]  # the seed is the same, and the loss is not
 
 
-def test_final_runs_train_on_all_and_choices_do_not(done, tmp_path):
-    _, outcomes = done
+def test_final_runs_train_on_all_and_choices_do_not(done):
+    settings, outcomes = done
     assert {o.items for o in outcomes} == {4500}
-    chosen = carry_out(experiment(), Settings(tmp_path, split="val", device="cpu"))
+    chosen = carry_out(experiment(), replace(settings, seeds=(0,), split="val"))  # in the same folder, beside them
     assert {o.items for o in chosen} == {4000}
+    assert carry_out(experiment(), settings) == outcomes
+
+
+def test_runs_of_before_a_setting_existed_still_count(done):
+    settings, outcomes = done
+    run = RunFolder(outcomes[0].folder)
+    asked = {key: value for key, value in run.about()["asked"].items() if key != "teacher"}
+    run.note({"asked": asked})
+    assert carry_out(experiment(), settings)[0] == outcomes[0]
 
 
 def test_the_page(done, tmp_path):

@@ -1,5 +1,6 @@
 """Learning from a teacher."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -35,6 +36,17 @@ def test_half_from_labels_and_half_from_the_teacher():
     found.backward()
     assert output.grad.abs().sum() > 0
     assert teacher.logits.grad is None
+
+
+def test_a_teacher_that_is_not_there_leaves_nothing_behind(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        train(config(teacher="nowhere"), tmp_path / "run", data=clouds())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_of_one_s_own_has_no_teacher(tmp_path):
+    with pytest.raises(ValueError, match="one or the other"):
+        train(config(teacher="x"), tmp_path / "run", data=clouds(), loss=TaskLoss())
 
 
 def test_the_teacher_is_in_evaluation_mode_and_does_not_learn(tmp_path):

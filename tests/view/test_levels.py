@@ -5,7 +5,14 @@ import time
 
 import numpy as np
 
-from vnt.view.levels import STILL_SECONDS, Latest, Stillness, parts_of
+from vnt.view.levels import Latest, Stillness, parts_of
+
+
+def until(true, seconds: float = 20.0):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
 
 
 def test_parts_are_disjoint_and_whole():
@@ -19,9 +26,8 @@ def test_still_once_after_many_moves():
     stillness = Stillness(lambda: said.append("moving"), lambda: said.append("still"), threading.RLock())
     for _ in range(10):
         stillness.moved()
-        time.sleep(STILL_SECONDS / 10)
     assert said == ["moving"]
-    time.sleep(4 * STILL_SECONDS)
+    until(lambda: len(said) == 2)
     assert said == ["moving", "still"]
     stillness.moved()
     assert said == ["moving", "still", "moving"]
@@ -38,10 +44,9 @@ def test_what_is_overtaken_is_skipped():
     for number in range(1, 50):
         wanted[0] = number
         latest.ask()
-        if number == 1:
-            time.sleep(0.2)
+        until(lambda: done)
     gate.set()
-    time.sleep(0.3)
+    until(lambda: len(done) == 2)
     assert done == [1, 49]
 
 
@@ -53,8 +58,8 @@ def test_the_worker_outlives_an_error():
         raise ValueError("no")
 
     latest = Latest(work)
-    for _ in range(2):
+    for number in (1, 2):
         latest.ask()
-        time.sleep(0.1)
-    assert len(calls) == 2
+        until(lambda number=number: len(calls) == number)
+    until(lambda: latest.error is not None)
     assert isinstance(latest.error, ValueError)

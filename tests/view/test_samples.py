@@ -68,6 +68,23 @@ def test_built_in_tracks_move():
         assert np.linalg.norm(np.diff(track.future, axis=0), axis=1).sum() > 10
 
 
+def test_files_of_the_same_name_stay_apart(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.off").write_bytes(OFF)
+        (tmp_path / name / "t.csv").write_bytes(tracks_csv(100))
+    files = [tmp_path / name / file for name in ("a", "b") for file in ("mine.off", "t.csv")]
+    content, given = make_content(files)
+    assert given == ["mine.off", "t: car (0)", "t: car (1)", "mine.off (2)", "t: car (0) (2)", "t: car (1) (2)"]
+    assert set(given) <= {*content.clouds, *content.tracks}
+
+
+def test_built_in_tracks_are_for_models_of_such_tracks():
+    assert built_in_tracks({"past": 11, "dt": 0.1})
+    assert not built_in_tracks({"past": 20, "dt": 0.1})
+    assert not built_in_tracks({"past": 11, "dt": 0.5})
+
+
 def test_files_come_beside_what_is_built_in(tmp_path):
     path = tmp_path / "mine.off"
     path.write_bytes(OFF)

@@ -1,10 +1,16 @@
 """What the page asks of the models, without a page."""
 
+import shutil
+import threading
+
 import numpy as np
 import pytest
 import torch
 
 from vnt.data.cloud import Cloud
+from vnt.data.cloud_files import read_cloud
+from vnt.evaluation.predict import predict_clouds
+from vnt.models.saving import PRETRAINED
 from vnt.view.samples import built_in_clouds, built_in_tracks
 from vnt.view.studio import PAIRS, CloudStudio, Known, Pair, TrackStudio
 from vnt.view.turning import from_angles, random_matrix
@@ -74,14 +80,43 @@ def test_nearest_point_to_a_ray(chair):
     assert chair.nearest(TURNED, np.array([3.0, 3.0, 3.0]), np.array([1.0, 1.0, 1.0])) is None
 
 
-def test_any_unit_gives_the_same_answer(chair):
-    small = CloudStudio(chair.pair, Cloud(chair.cloud.points * 1000 + 5))
-    for known in chair.pair.both:
-        np.testing.assert_allclose(
-            small.look(np.eye(3)).classes[known.name].probabilities,
-            chair.look(np.eye(3)).classes[known.name].probabilities,
-            atol=0.02,
-        )
+def test_the_page_says_what_predict_says(chair, tmp_path):
+    """Also in other units, which both bring to those that the model knows."""
+    for factor in (1.0, 1000.0):
+        path = tmp_path / f"{factor}.xyz"
+        np.savetxt(path, chair.cloud.points * factor + 5)
+        studio = CloudStudio(chair.pair, read_cloud(path))
+        for known in chair.pair.both:
+            (said,) = predict_clouds(known.model, known.about, [path], top=1)
+            best = studio.look(np.eye(3)).classes[known.name].probabilities.max()
+            assert said.classes[0][1] == pytest.approx(best, abs=1e-4)
+
+
+def test_threads_do_not_see_each_other_s_points(chair):
+    """A scene is drawn while the next one is made."""
+    stop = threading.Event()
+
+    def make_others():
+        while not stop.is_set():
+            CloudStudio(chair.pair, chair.cloud, num_points=40)
+
+    other = threading.Thread(target=make_others)
+    other.start()
+    try:
+        for _ in range(10):
+            found = chair.look(TURNED, channel=0, point=1000)
+            assert found.arrows.shape == (48, 2, 3)
+            assert found.attention.shape == (1024,)
+    finally:
+        stop.set()
+        other.join()
+
+
+def test_models_of_the_same_name_stay_apart(tmp_path):
+    for name in ("a", "b"):
+        shutil.copytree(PRETRAINED / "shapes", tmp_path / name / "best")
+    pair = Pair.load(tmp_path / "a" / "best", tmp_path / "b" / "best")
+    assert [known.name for known in pair.both] == ["a/best", "b/best"]
 
 
 def test_a_million_points_are_drawn_and_a_thousand_looked_at():

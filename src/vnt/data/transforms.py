@@ -191,7 +191,12 @@ class SlideWindow:
         if mask is not None:
             mask = torch.cat([mask, torch.ones_like(batch.future[..., 0], dtype=torch.bool)], 1).gather(1, inside)
             mask = mask[:, :past]
-        return replace(batch, past=track[:, :past], future=track[:, past:], mask=mask, known=(step < T)[:, past:])
+        known = step < T
+        if batch.known is not None:
+            known &= torch.cat([torch.ones_like(batch.past[..., 0], dtype=torch.bool), batch.known], 1).gather(
+                1, inside
+            )
+        return replace(batch, past=track[:, :past], future=track[:, past:], mask=mask, known=known[:, past:])
 
 
 @dataclass(frozen=True)

@@ -99,13 +99,14 @@ def forecast(
 ) -> Forecast:
     """Of one batch, over the steps that are ``known``, all by default; the last of them is the one that FDE is of."""
     distance = (predicted[..., :3].double() - future.double()).norm(dim=-1)
-    average, last = masked_mean(distance, known, -1), distance[:, -1]
+    average, last = distance.mean(-1), distance[:, -1]
     if known is not None:
-        steps = torch.arange(known.shape[1], device=known.device)
-        end = torch.where(known, steps, 0).amax(1, keepdim=True)
-        last = torch.where(known.any(1), distance.gather(1, end).squeeze(1), 0)
+        some = known.any(1)  # a track of which nothing is known does not count
+        distance, known = distance[some], known[some]
+        end = torch.where(known, torch.arange(known.shape[1], device=known.device), 0).amax(1, keepdim=True)
+        average, last = masked_mean(distance, known, -1), distance.gather(1, end).squeeze(1)
     rows = torch.stack([average, average.square(), last, last.square(), (last > MISS_METRES).double()])
-    return Forecast(rows.sum(1).cpu(), len(predicted))
+    return Forecast(rows.sum(1).cpu(), rows.shape[1])
 
 
 def add(parts: list[Classification] | list[Forecast]) -> Classification | Forecast:

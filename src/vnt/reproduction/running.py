@@ -22,6 +22,9 @@ from vnt.training.run_folder import RunFolder
 from vnt.training.runs import evaluate
 from vnt.training.task import load_split
 
+TEACHER_SEED = 0
+"""Of the run that a taught row learns from, whatever its own seed is."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -94,13 +97,15 @@ def _carry_out(
     if row.config is None:
         raise ValueError(f"{row.title} is quoted, and cannot be trained")
     split: Split = "val" if experiment.chooses else settings.split
+    name = f"{row.name}-{rotation}-{seed}" + ("-held-out" if split == "val" else "")
+    run = RunFolder(settings.folder / experiment.name / name)
     config = replace(row.config, rotation=rotation, seed=seed, device=settings.device, hold_out=split == "val")
     if row.teacher is not None:
-        first = settings.seeds[0]
-        teacher = _carry_out(experiment, row.teacher, rotation, first, settings, say, watch)
+        teacher = _carry_out(experiment, row.teacher, rotation, TEACHER_SEED, settings, say, watch)
         config = replace(config, teacher=str(teacher.folder))
+        if teacher.diverged:
+            return Outcome(row.name, rotation, seed, run.path, diverged=f"its teacher: {teacher.diverged}")
     say(f"{experiment.name}: {row.title}, trained under {rotation}, seed {seed}")
-    run = RunFolder(settings.folder / experiment.name / f"{row.name}-{rotation}-{seed}")
     return _outcome(row, config, run, settings, split, watch)
 
 
@@ -119,9 +124,9 @@ def _outcome(
     split: Split,
     watch: Callable[[Moment], None] | None,
 ) -> Outcome:
-    asked = json.loads(config.to_json())
+    asked = json.loads(replace(config, teacher=Path(config.teacher).name).to_json())  # wherever its folder lies
     about = run.about()
-    if about.get("asked", asked) != asked:
+    if "asked" in about and TrainConfig.from_dict(about["asked"]) != TrainConfig.from_dict(asked):
         raise ValueError(f"{run.path}: trained with other settings than are asked for now; --out names another folder")
     outcome = Outcome(row.name, config.rotation, config.seed, run.path, epochs=config.epochs)
     if not (about.get("finished") or about.get("diverged")):

@@ -122,6 +122,9 @@ def _train(
             open_run(run, config, data, 1, own, resume=resume)
         solve(run, config, data, model, is_first=group.is_first)
         return Trained(run.path, model, run.metrics(), finished=True)
+    if loss is not None and config.teacher:
+        raise ValueError("a teacher is part of the loss: give one or the other")
+    objective = make_loss(config, data, group.device) if loss is None else loss
     average = Average(model, config.ema)
     optimizer = make_optimizer(model, config)
     batches = Batches(
@@ -147,7 +150,6 @@ def _train(
     group.wait()
 
     runner = group.wrap(compiled(model, group.device, graphs=group.count == 1) if config.compile else model)
-    objective = make_loss(config, data, group.device) if loss is None else loss
     clock = _Clock(config.checkpoint_seconds, spent)
     with interruptible(group) as interrupted:
         while step < num_steps:

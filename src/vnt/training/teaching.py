@@ -32,7 +32,11 @@ def make_loss(config: TrainConfig, data: Data, device: torch.device) -> nn.Modul
         return task
     if config.task != "classify":
         raise ValueError("a teacher's probabilities are learned: forecasts have none")
-    theirs = tuple(read_about(config.teacher).get("class_names", ()))
+    about = read_about(config.teacher)
+    theirs = tuple(about.get("class_names", ()))
+    for name in ("num_attributes", "num_vectors"):
+        if about["model"].get(name, 0) != getattr(config.model, name):
+            raise ValueError(f"teacher {config.teacher} has another {name} than the model that is to learn from it")
     if theirs != tuple(data.class_names):
         raise ValueError(f"teacher {config.teacher} knows {len(theirs)} classes, which are not those of the data")
     teacher = load(config.teacher).to(device).eval().requires_grad_(False)

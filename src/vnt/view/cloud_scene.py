@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from vnt.view.answers import OURS, classes_html
 from vnt.view.levels import parts_of
+from vnt.view.look_panel import ATTENTION, HEIGHT, RGB
 from vnt.view.studio import CloudStudio, Look
 from vnt.view.turning import Matrix
 
 if TYPE_CHECKING:
     from vnt.view.page import Page
 
-HEIGHT, ATTENTION, RGB = "height", "attention", "its own colours"
 UP = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
 
@@ -27,8 +27,9 @@ class CloudScene:
         self.server.scene.set_up_direction(UP[up])
         self._found = Look({})
         self._parts = parts_of(len(studio.points))
-        self._panel: list[Any] = []
-        self._build_panel()
+        self._values = {_named(name): values for name, values in studio.cloud.attributes.items()}
+        channels = studio.num_channels if studio.has_vectors else 0
+        page.look.offer(self._colorings(), num_blocks=studio.num_blocks, num_channels=channels)
         size = point_size(len(studio.points))
         self._nodes = [
             self.server.scene.add_point_cloud(
@@ -53,47 +54,21 @@ class CloudScene:
         self._shafts: Any = None
         self._click = self.server.scene.on_click()(self._clicked)
 
-    def _build_panel(self) -> None:
-        gui, studio = self.server.gui, self.studio
-        names = [HEIGHT, *([RGB] if self._rgb() is not None else []), *studio.cloud.attributes]
-        if studio.num_blocks:
-            names.append(ATTENTION)
-        with self.page.look:
-            self._coloring = gui.add_dropdown("colour", names)
-            self._panel.append(self._coloring)
-            self._coloring.on_update(self._recolor)
-            self._block = self._show_arrows = self._channel = None
-            if studio.num_blocks:
-                self._block = gui.add_slider(
-                    "block", min=1, max=max(2, studio.num_blocks), step=1, initial_value=1, visible=False
-                )
-                self._hint = gui.add_html(
-                    '<div style="padding:0 .6em;font-size:12px">Click a point: what does it attend to?</div>',
-                    visible=False,
-                )
-                self._block.on_update(lambda _: self.page.refresh())
-                self._panel += [self._block, self._hint]
-            if studio.has_vectors:
-                self._show_arrows = gui.add_checkbox("arrows of a feature", initial_value=True)
-                self._channel = gui.add_slider("channel", min=0, max=studio.num_channels - 1, step=1, initial_value=0)
-                self._show_arrows.on_update(lambda _: self.page.refresh())
-                self._channel.on_update(lambda _: self.page.refresh())
-                self._panel += [self._show_arrows, self._channel]
+    def _colorings(self) -> list[str]:
+        names = [HEIGHT, *([RGB] if self._rgb() is not None else []), *self._values]
+        return [*names, ATTENTION] if self.studio.num_blocks else names
 
     def remove(self) -> None:
         """Leave the page."""
         self.server.scene.remove_click_callback(self._click)
-        for thing in [*self._panel, *self._nodes, self._seen, self._pick, *([self._shafts] if self._shafts else [])]:
+        for thing in [*self._nodes, self._seen, self._pick, *([self._shafts] if self._shafts else [])]:
             thing.remove()
 
     def compute(self, R: Matrix) -> None:
         """Everything that depends on the rotation."""
-        channel, point, block = None, None, 0
-        if self._show_arrows is not None and self._channel is not None and self._show_arrows.value:
-            channel = self._channel.value
-        if self._block is not None and self._coloring.value == ATTENTION:
-            point, block = self.picked, min(self._block.value, self.studio.num_blocks) - 1
-        self._found = self.studio.look(R, channel=channel, point=point, block=block)
+        look = self.page.look
+        point = self.picked if look.paints_attention and self.studio.num_blocks else None
+        self._found = self.studio.look(R, channel=look.chosen_channel, point=point, block=look.chosen_block)
 
     def draw(self, milliseconds: float) -> str:
         """Put what was computed into the scene; returns the answers."""
@@ -113,7 +88,7 @@ class CloudScene:
 
     def detail(self, is_still: bool) -> None:
         """All points, or the coarsest part while things move."""
-        if self._coloring.value == ATTENTION:
+        if self.page.look.paints_attention:
             return
         for number, node in enumerate(self._nodes):
             if node.visible != (is_still or number == 0):
@@ -125,20 +100,18 @@ class CloudScene:
         if found is None or not self.studio.num_blocks:
             return
         self.picked = found
-        if self._coloring.value != ATTENTION:
-            self._coloring.value = ATTENTION  # whose update draws it
+        self.page.look.coloring.value = ATTENTION  # which recolours, if it was something else
         self.page.refresh()
 
-    def _recolor(self, _: Any) -> None:
-        is_attention = self._coloring.value == ATTENTION
+    def recolor(self) -> None:
+        """As the visitor chose."""
+        is_attention = self.page.look.paints_attention
         for number, node in enumerate(self._nodes):
             node.visible = not is_attention
             if not is_attention:
-                node.colors = self._colors(self._coloring.value)[self._parts[number]]
+                node.colors = self._colors(self.page.look.coloring.value)[self._parts[number]]
         self._seen.visible = self._pick.visible = is_attention
-        if self._block is not None:
-            self._block.visible = self._hint.visible = is_attention
-        self.page.refresh()
+        self.page.look.show_attention(is_attention)
 
     def _rgb(self) -> NDArray | None:
         known = self.studio.cloud.attributes
@@ -153,8 +126,12 @@ class CloudScene:
         own = self._rgb() if name == RGB else None
         if own is not None:
             return own
-        known = self.studio.cloud.attributes
-        return value_colors(known[name] if name in known else self.studio.points[:, self.up])
+        return value_colors(self._values.get(name, self.studio.points[:, self.up]))
+
+
+def _named(attribute: str) -> str:
+    """A file's attribute in the list of colourings, where no name may stand twice."""
+    return f"{attribute} (of the file)" if attribute in (HEIGHT, ATTENTION, RGB) else attribute
 
 
 def value_colors(values: NDArray) -> NDArray[np.uint8]:

@@ -1,7 +1,8 @@
 """What a page shows, and to which models."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from vnt.data.cloud import Cloud
@@ -30,19 +31,31 @@ class Content:
         """Names of the pairs that answer for clouds, or for tracks."""
         return [name for name, pair in self.pairs.items() if pair.ours.classifies == (kind == CLOUD)]
 
-    def add(self, found: CloudSample | Sequence[TrackSample]) -> tuple[str, str]:
-        """Take in what a file held; returns the kind of scene and the name of the first sample."""
-        if isinstance(found, CloudSample):
-            kind, first = CLOUD, found.name
-        else:
-            kind, first = TRACK, found[0].name
+    def add(self, found: CloudSample | Sequence[TrackSample]) -> tuple[str, list[str]]:
+        """Take in what a file held; returns the kind of scene and the names of its samples."""
+        kind = CLOUD if isinstance(found, CloudSample) else TRACK
+        samples = [found] if isinstance(found, CloudSample) else list(found)
         if not self.pairs_for(kind):
-            raise ValueError(f"{first}: a {kind}, and there are no models for one: --model names some")
-        if isinstance(found, CloudSample):
-            self.clouds[first] = (found.cloud, "z")
-        else:
-            self.tracks |= {track.name: track for track in found}
-        return kind, first
+            raise ValueError(f"{samples[0].name}: a {kind}, and there are no models for one: --model names some")
+        names = []
+        for sample in samples:
+            name = _free_name(sample.name, {**self.clouds, **self.tracks})
+            names.append(name)
+            if isinstance(sample, CloudSample):
+                self.clouds[name] = (sample.cloud, "z")
+            else:
+                self.tracks[name] = sample
+        return kind, names
+
+
+def _free_name(name: str, taken: Collection[str]) -> str:
+    """The name, or the name with the first number that is free.
+
+    >>> _free_name("scan.ply", ["scan.ply", "scan.ply (2)"])
+    'scan.ply (3)'
+    """
+    numbered = (f"{name} ({number})" for number in count(2))
+    return name if name not in taken else next(other for other in numbered if other not in taken)
 
 
 def make_content(
@@ -50,7 +63,7 @@ def make_content(
 ) -> tuple[Content, list[str]]:
     """Built-in clouds and tracks with the models that come with vnt, or with a model of one's own, and files.
 
-    Also returns the names of what came from files, the first of each.
+    Also returns the names of what came from files.
     """
     if model is None:
         pairs = {name: Pair.load(*both) for name, both in PAIRS.items()}
@@ -60,7 +73,9 @@ def make_content(
     content = Content(pairs)
     if content.pairs_for(CLOUD):
         content.clouds = built_in_clouds()
-    if content.pairs_for(TRACK):
-        content.tracks = built_in_tracks()
-    given = [content.add(read_file(path, pairs.values()))[1] for path in files]
+    if forecasters := content.pairs_for(TRACK):
+        content.tracks = built_in_tracks(pairs[forecasters[0]].ours.about)
+    given = [name for path in files for name in content.add(read_file(path, pairs.values()))[1]]
+    if not content.clouds and not content.tracks:
+        raise ValueError(f"{model}: no built-in track is like those that it forecasts; give it files of your own")
     return content, given

@@ -48,7 +48,7 @@ def gallery_page(
     if not scenes:
         raise ValueError("there is nothing to show")
     data = {"step": step, "colors": [OURS, PLAIN], "scenes": scenes}
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     return TEMPLATE.read_text(encoding="utf-8").replace("{{DATA}}", text)
 
 
@@ -94,6 +94,8 @@ def _track(content: Content, pair: Pair, name: str, step: int) -> dict[str, Any]
     studio = TrackStudio(pair, track.past, track.future)
     looks = [studio.answer(R) for R in turns(step)]
     known = [studio.past, *(look[k.name].future for look in looks for k in pair.both)]
+    if studio.future is not None:
+        known.append(studio.future)
     unit = max(float(np.linalg.norm(np.concatenate(known), axis=1).max()), 1e-6)
     return {
         "kind": "track",

@@ -1,4 +1,4 @@
-"""Level of detail: a cloud in parts, each a random tenth of what follows, so that few points stand for many."""
+"""Level of detail: a cloud in random parts, so that few points stand for many while things move."""
 
 import threading
 from collections.abc import Callable

@@ -11,6 +11,7 @@ import viser
 from vnt.view.cloud_scene import CloudScene
 from vnt.view.content import CLOUD, TRACK, Content
 from vnt.view.levels import Latest, Stillness
+from vnt.view.look_panel import LookPanel
 from vnt.view.samples import read_upload
 from vnt.view.studio import CloudStudio, TrackStudio
 from vnt.view.track_scene import TrackScene
@@ -28,23 +29,32 @@ class Page:
         host: who may come: 127.0.0.1 is this machine alone.
         port: where; 0 takes any that is free.
         start: the name of the sample to begin with.
+        most_uploaded: bytes of a file that a visitor may send.
     """
 
-    def __init__(self, content: Content, *, host: str = "127.0.0.1", port: int = 8080, start: str | None = None):
+    def __init__(
+        self,
+        content: Content,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        start: str | None = None,
+        most_uploaded: int = MOST_UPLOADED,
+    ):
         self.content = content
         self.rotation: Matrix = np.eye(3)
         self.milliseconds: list[float] = []
         self.server = viser.ViserServer(host=host, port=port, label="vnt view", verbose=False)
         self.server.gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
         self.server.initial_camera.position, self.server.initial_camera.look_at = (1.9, -1.4, 1.0), (0.0, 0.0, 0.0)
-        limit_uploads(self.server, MOST_UPLOADED)
+        limit_uploads(self.server, most_uploaded)
         self._kinds = [k for k, v in ((CLOUD, content.clouds), (TRACK, content.tracks)) if v]
         if not self._kinds:
             raise ValueError("there is nothing to look at")
         self._kind = self._kinds[0]
         self.scene: CloudScene | TrackScene | None = None
-        self._lock = threading.RLock()  # scenes come and go while the worker and timers draw
-        self._stillness = Stillness(lambda: self._detail(False), lambda: self._detail(True), self._lock)
+        self.lock = threading.RLock()  # scenes come and go while the worker and timers draw
+        self._stillness = Stillness(lambda: self._detail(False), lambda: self._detail(True), self.lock)
         self._worker = Latest(self._update, lambda error: self.say(str(error), is_error=True))
         self._build_panel()
         if start is None:
@@ -55,8 +65,9 @@ class Page:
 
     @property
     def address(self) -> str:
-        """To open in a browser."""
-        return f"http://{self.server.get_host()}:{self.server.get_port()}"
+        """To open in a browser, on this machine."""
+        host = self.server.get_host()
+        return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{self.server.get_port()}"
 
     @property
     def error(self) -> Exception | None:
@@ -72,7 +83,7 @@ class Page:
         with gui.add_folder("What"):
             self._scene_kind = gui.add_dropdown("scene", self._kinds, initial_value=self._kind)
             self._sample = gui.add_dropdown("sample", self._names())
-            self._models = gui.add_dropdown("models", self.content.pairs_for(self._kind) or ["none"])
+            self._models = gui.add_dropdown("models", self.content.pairs_for(self._kind))
             self._upload = gui.add_upload_button(
                 "Open a file…", hint="A cloud in any format that vnt reads, or a CSV table of tracks."
             )
@@ -84,7 +95,7 @@ class Page:
             self._buttons = gui.add_button_group("", ("at random", "as it was"))
         with gui.add_folder("Answers"):
             self._answers = gui.add_html("")
-        self._look = gui.add_folder("Look")
+        self.look = LookPanel(gui, self._recolor, self.refresh)
         self.gizmo = self.server.scene.add_transform_controls(
             GIZMO, scale=1.6, disable_axes=True, disable_sliders=True, line_width=3.0, depth_test=False, opacity=0.9
         )
@@ -99,8 +110,12 @@ class Page:
 
     def _by_visitor(self, event: Any, do: Any) -> None:
         """Only for what a visitor did: values that we set ourselves come back as events too, without a client."""
-        if event.client is not None:
+        if event.client is None:
+            return
+        try:
             do()
+        except ValueError as error:
+            self.say(str(error), is_error=True)
 
     def _names(self) -> list[str]:
         return list(self.content.clouds if self._kind == CLOUD else self.content.tracks)
@@ -111,26 +126,24 @@ class Page:
         self._kind = self._scene_kind.value
         self._sample.options = self._names()
         self._models.options = self.content.pairs_for(self._kind)
-        self._choose()
+        self._by_visitor(event, self._choose)
 
     def _choose(self) -> None:
         """Show the chosen sample to the chosen models."""
         pair = self.content.pairs[self._models.value]
-        with self._lock, self.server.atomic():
+        cloud, up = self.content.clouds.get(self._sample.value, (None, ""))
+        if self._kind == CLOUD and cloud is not None:
+            studio = CloudStudio(pair, cloud)
+        else:
+            track = self.content.tracks[self._sample.value]
+            studio = TrackStudio(pair, track.past, track.future)
+        with self.lock, self.server.atomic():
             if self.scene is not None:
                 self.scene.remove()
-            if self._kind == CLOUD:
-                cloud, up = self.content.clouds[self._sample.value]
-                self.scene = CloudScene(self, CloudStudio(pair, cloud), up)
-            else:
-                track = self.content.tracks[self._sample.value]
-                self.scene = TrackScene(self, TrackStudio(pair, track.past, track.future))
+            self.scene = None
+            is_cloud = isinstance(studio, CloudStudio)
+            self.scene = CloudScene(self, studio, up) if is_cloud else TrackScene(self, studio)
             self.turn(np.eye(3))
-
-    @property
-    def look(self) -> Any:
-        """The folder of the panel for what a scene lets its visitors choose."""
-        return self._look
 
     def turn(self, R: Matrix, *, moves_gizmo: bool = True, moves_sliders: bool = True) -> None:
         """Turn what is shown, and ask the models again."""
@@ -142,6 +155,12 @@ class Page:
                 slider.value = float(round(degrees))
         self._stillness.moved()
         self._worker.ask()
+
+    def _recolor(self) -> None:
+        with self.lock:
+            if isinstance(self.scene, CloudScene):
+                self.scene.recolor()
+        self.refresh()
 
     def refresh(self) -> None:
         """Ask the models again for the rotation that there is."""
@@ -164,12 +183,12 @@ class Page:
         scene.compute(R)
         milliseconds = 1e3 * (time.perf_counter() - begun)
         self.milliseconds = [*self.milliseconds[-99:], milliseconds]
-        with self._lock, self.server.atomic():
+        with self.lock, self.server.atomic():
             if scene is self.scene:
                 self._answers.content = scene.draw(milliseconds)
 
     def _detail(self, is_still: bool) -> None:
-        with self._lock:
+        with self.lock:
             if self.scene is not None:
                 self.scene.detail(is_still)
 
@@ -180,10 +199,9 @@ class Page:
         """Show a visitor's file, or say why it cannot be shown."""
         file = event.target.value
         try:
-            if len(file.content) > MOST_UPLOADED:
-                raise ValueError(f"{file.name}: larger than {MOST_UPLOADED >> 20} MiB")
-            self.open(*self.content.add(read_upload(file.name, file.content, self.content.pairs.values())))
-        except (ValueError, OSError, ModuleNotFoundError) as error:
+            kind, names = self.content.add(read_upload(file.name, file.content, self.content.pairs.values()))
+            self.open(kind, names[0])
+        except (ValueError, KeyError, OSError, ModuleNotFoundError) as error:
             self.say(str(error), is_error=True)
 
     def open(self, kind: str, name: str) -> None:

@@ -1,9 +1,10 @@
 """What the page shows: built-in clouds and tracks, and the files of its users."""
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +44,15 @@ def built_in_clouds(num_points: int = 1024) -> dict[str, tuple[Cloud, str]]:
     return {SHAPE_CLASSES[label]: (Cloud(x), "z") for x, label in zip(points, labels, strict=True)}
 
 
-def built_in_tracks(count: int = 8) -> dict[str, TrackSample]:
-    """Some of the built-in test tracks: those that turn the most while they are seen."""
+def built_in_tracks(about: Mapping[str, Any] | None = None, count: int = 8) -> dict[str, TrackSample]:
+    """Some of the built-in test tracks: those that turn the most while they are seen.
+
+    None for a model that is ``about`` longer tracks, or tracks of another rate.
+    """
     tracks = load_set("motion", "test")
+    wanted, dt = (11, 0.1) if about is None else (int(about.get("past") or 11), float(about.get("dt", 0.1)))
+    if wanted > tracks.past.shape[1] or not np.isclose(dt, tracks.dt):  # type: ignore[missing-attribute]
+        return {}
     past, future = np.asarray(tracks.past), np.asarray(tracks.future)  # type: ignore[missing-attribute]
     first, last = past[:, 3] - past[:, 0], past[:, -1] - past[:, -4]
     cosine = (first * last).sum(1) / np.maximum(np.linalg.norm(first, axis=1) * np.linalg.norm(last, axis=1), 1e-9)
@@ -76,15 +83,18 @@ def _tracks(path: Path, pairs: Sequence[Pair]) -> list[TrackSample]:
         raise ValueError(f"{path.name}: tracks, and there is no model that forecasts: --model names one")
     about = forecasters[0].about
     past, future = int(about.get("past") or 11), int(about["model"]["num_future"])
+    dt = float(about.get("dt", 0.1))
     found: list[TrackSample] = []
-    for recording in recordings_in(path, rate=1 / about["dt"]):
+    for recording in recordings_in(path, rate=1 / dt):
+        if not np.isclose(recording.dt, dt, rtol=0.02):
+            raise ValueError(f"{path.name}: steps of {recording.dt:g} s, and the model is for steps of {dt:g} s")
         windows = cut_windows(recording, past=past, future=future, stride=past + future)
         for seen, came, track in zip(windows.past, windows.future, windows.track, strict=True):
             found.append(TrackSample(f"{recording.name}: {track} ({len(found)})", seen, came))
             if len(found) == MOST_TRACKS:
                 return found
     if not found:
-        raise ValueError(f"{path.name}: no track in it is seen for {past + future} steps of {about['dt']} s")
+        raise ValueError(f"{path.name}: no track in it is seen for {past + future} steps of {dt:g} s")
     return found
 
 

@@ -1,8 +1,9 @@
 """What the page asks of the models: answers for a turned cloud or track, as numbers. No browser here."""
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from vnt.view.turning import Matrix
 
 NUM_ARROWS = 48
 """Points that an arrow is drawn at."""
+
+ONE_AT_A_TIME = threading.RLock()
+"""Models are watched while they run, and must not be run by another thread meanwhile."""
 
 PAIRS = {
     "built-in shapes": ("shapes", "shapes-transformer"),
@@ -63,6 +67,8 @@ class Pair:
                 raise ValueError(f"{known.name}: the page gives models coordinates alone, and this one wants more")
         if self.plain is None:
             return
+        if self.ours.name == self.plain.name:
+            raise ValueError(f"two models are called {self.ours.name}")
         if self.ours.classifies != self.plain.classifies:
             raise ValueError(f"{self.ours.name} and {self.plain.name} do not answer the same question")
         if self.ours.about.get("class_names") != self.plain.about.get("class_names"):
@@ -71,7 +77,11 @@ class Pair:
     @classmethod
     def load(cls, ours: str | Path, plain: str | Path | None = None) -> "Pair":
         """By the names or folders of the two."""
-        return cls(Known.load(ours), None if plain is None else Known.load(plain))
+        both = [Known.load(name) for name in (ours, plain) if name is not None]
+        if len({known.name for known in both}) < len(both):  # runs/a/best and runs/b/best
+            named = zip(both, (ours, plain), strict=True)
+            both = [replace(known, name="/".join(Path(str(path)).parts[-2:])) for known, path in named]
+        return cls(*both)
 
     @property
     def both(self) -> tuple[Known, ...]:
@@ -86,7 +96,7 @@ class Classes:
     Attributes:
         probabilities: of the classes.
         change: the largest difference from what it says of the cloud as it lies.
-        violation: the relative change of its logits, by Euclidean length.
+        violation: the relative change of its logits less their mean, by Euclidean length.
     """
 
     probabilities: NDArray[np.float32]
@@ -134,22 +144,24 @@ class CloudStudio:
         self.arrow_places = farthest_points(few, min(NUM_ARROWS, few.shape[1]))[0].numpy()
 
     def _input(self, known: Known) -> Tensor:
-        cloud, _ = in_known_units(Cloud(self.points[self.seen]), known.about.get("radius"))
-        return torch.from_numpy(np.asarray(cloud.points)).float()[None]
+        """In the file's own units, or in those that the model knows where they are far from them: as `vnt predict`."""
+        cloud, _ = in_known_units(self.cloud.take(self.seen), known.about.get("radius"))
+        return torch.from_numpy(cloud.points - cloud.points.mean(0)).float()[None]
 
     def _logits(self, known: Known, R: Matrix) -> Tensor:
-        with torch.no_grad():
+        with ONE_AT_A_TIME, torch.no_grad():
             return known.model(self._inputs[known.name] @ torch.from_numpy(R.T).float())[0].float()
 
     def look(self, R: Matrix, *, channel: int | None = None, point: int | None = None, block: int = 0) -> "Look":
         """What each model says of the cloud turned by R, and what else was asked for, all from one pass."""
-        with _watched(self.pair.ours.model, VNTrunk, VNMultiheadAttention) as calls:
+        with ONE_AT_A_TIME, _watched(self.pair.ours.model, VNTrunk, VNMultiheadAttention) as calls:
             turned = {known.name: self._logits(known, R) for known in self.pair.both}
         found = {}
         for name, logits in turned.items():
             rest = self._rest[name]
             before, after = rest.softmax(-1), logits.softmax(-1)
-            violation = float((logits - rest).norm() / rest.norm())
+            change = (logits - rest) - (logits - rest).mean()  # what all logits share means nothing
+            violation = float(change.norm() / (rest - rest.mean()).norm())
             found[name] = Classes(after.numpy(), float((after - before).abs().max()), violation)
         trunks = [call for call in calls if isinstance(call.module, VNTrunk)]
         attentions = [call for call in calls if isinstance(call.module, VNMultiheadAttention)]
@@ -232,7 +244,7 @@ class TrackStudio:
         self._rest = {known.name: self._forecast(known, np.eye(3)) for known in pair.both}
 
     def _forecast(self, known: Known, R: Matrix) -> NDArray[np.float64]:
-        with torch.no_grad():
+        with ONE_AT_A_TIME, torch.no_grad():
             x = torch.from_numpy(self.past @ R.T).float()[None]
             return known.model(x)[0, :, :3].double().numpy()
 

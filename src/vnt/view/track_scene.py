@@ -38,10 +38,9 @@ class TrackScene:
             if color == PLAIN:  # where it would be, did it turn with the frame
                 self._nodes.append(self._line("/turned/ghost", rest, GHOST, 0.006))
             self._lines[known.name] = self._line(f"/forecast-{color[1:]}", rest, rgb(color), 0.012)
-        with page.look:
-            key = (("past", PAST), ("what came", CAME), ("ordinary model's forecast, turned", GHOST))
-            words = "".join(f'<div><span style="color:rgb{color}">■</span> {text}</div>' for text, color in key)
-            self._key = self.server.gui.add_html(f'<div style="padding:0 .6em;font-size:12px">{words}</div>')
+        key = (("past", PAST), ("what came", CAME), ("ordinary model's forecast, turned", GHOST))
+        words = "".join(f'<div><span style="color:rgb{color}">■</span> {text}</div>' for text, color in key)
+        page.look.offer(key=f'<div style="padding:0 .6em;font-size:12px">{words}</div>')
 
     def _line(self, name: str, points: NDArray, color: tuple[int, int, int], width: float) -> Any:
         return self.server.scene.add_line_segments(name, _segments(points / self.unit), color, thickness=width)
@@ -56,7 +55,7 @@ class TrackScene:
 
     def remove(self) -> None:
         """Leave the page."""
-        for thing in [*self._nodes, *self._lines.values(), self._key]:
+        for thing in [*self._nodes, *self._lines.values()]:
             thing.remove()
 
     def compute(self, R: Matrix) -> None:

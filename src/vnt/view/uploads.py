@@ -1,4 +1,4 @@
-"""A limit on what a visitor may send, kept before it is sent."""
+"""A limit on what a visitor may send."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ MOST_UPLOADED = 64 * 2**20
 
 
 def limit_uploads(server: viser.ViserServer, most: int) -> None:
-    """Refuse files of more bytes when they are announced, and parts beyond what was announced.
+    """Refuse files of more bytes when they are announced, and parts beyond what was announced: none is kept.
 
     viser takes whatever comes and tells us when all of it is in memory, so this looks at its messages first.
     """
@@ -20,6 +20,12 @@ def limit_uploads(server: viser.ViserServer, most: int) -> None:
     def announced(client_id: int, message: Any) -> None:
         if message.size_bytes > most:
             states.pop(message.transfer_uuid, None)  # its parts then belong to nothing, and are dropped
+            done = {"transferred_bytes": message.size_bytes, "total_bytes": message.size_bytes}
+            source = message.source_component_uuid
+            ack = _messages.FileTransferPartAck(
+                source_component_uuid=source, transfer_uuid=message.transfer_uuid, **done
+            )
+            connection.queue_message(ack)  # or else it would be shown as on its way for ever
             words = f"{message.filename}: {message.size_bytes / 2**20:.0f} MiB, and files may have {most >> 20} MiB"
             client = server.get_clients().get(client_id)
             if client is not None:
