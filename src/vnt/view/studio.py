@@ -29,7 +29,7 @@ ONE_AT_A_TIME = threading.RLock()
 
 PAIRS = {
     "built-in shapes": ("shapes", "shapes-transformer"),
-    "ModelNet40": ("modelnet40-small", None),
+    "ModelNet40": ("modelnet40-small", "modelnet40-transformer"),
     "built-in tracks": ("motion", "motion-transformer"),
 }
 """Models that come with vnt: an equivariant one and an ordinary one that learned the same."""
