@@ -15,10 +15,17 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ("modelnet40", "modelnet40-small")
 
 
+VIEWED = ("shapes", "shapes-transformer", "motion", "motion-transformer", "modelnet40-transformer")
+
+
 def test_these_come_with_it():
-    assert {folder.name for folder in PRETRAINED.iterdir() if folder.is_dir()} == set(NAMES)
+    assert {folder.name for folder in PRETRAINED.iterdir() if folder.is_dir()} == {*NAMES, *VIEWED}
+    for name in (*NAMES, *VIEWED):
+        card = (PRETRAINED / name / "README.md").read_text()
+        count = sum(parameter.numel() for parameter in vnt.load(name).parameters())
+        assert f"{count:,} parameters" in card
+        assert ("academic research only" in card) == name.startswith("modelnet40")
     for name in NAMES:
-        assert "academic research only" in (PRETRAINED / name / "README.md").read_text()
         assert len(read_about(name)["class_names"]) == 40
 
 
