@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -78,6 +79,17 @@ def test_resumed_runs_end_with_the_same_bits(tmp_path, steps):
     assert torch.equal(weights(cut.model), weights(whole.model))
     without_time = [{k: v for k, v in record.items() if k != "seconds"} for record in cut.metrics]
     assert without_time == [{k: v for k, v in record.items() if k != "seconds"} for record in whole.metrics]
+
+
+def test_a_run_killed_before_it_had_noted_its_facts_goes_on(tmp_path):
+    whole = train(config(), tmp_path / "whole", data=clouds())
+    train(config(epochs=3), tmp_path / "cut", data=clouds())
+    for file in ("run.json", "metrics.jsonl"):
+        (tmp_path / "cut" / file).unlink()
+    shutil.rmtree(tmp_path / "cut" / "checkpoints")
+    cut = train(config(), tmp_path / "cut", data=clouds(), resume=True)
+    assert torch.equal(weights(cut.model), weights(whole.model))
+    assert RunFolder(tmp_path / "cut").about()["finished"]
 
 
 def test_a_file_of_windows_is_a_data_set(tmp_path):

@@ -22,6 +22,8 @@ def open_run(
             raise ValueError(f"{run.path}: there is no run to resume")
         if run.config() != config:
             raise ValueError(f"{run.path}: this run was begun with another config, see config.json there")
+        if "steps" not in run.about():  # killed between the two files that a run begins with
+            _note_facts(run, data, num_steps)
         if run.about().get("steps") != num_steps or run.about().get("items") != len(data.train):
             raise ValueError(f"{run.path}: the data are not those that this run was begun with")
         return
@@ -38,6 +40,10 @@ def open_run(
         **own,
     }
     write_about(run.path, config.model, about)
+    _note_facts(run, data, num_steps)
+
+
+def _note_facts(run: RunFolder, data: Data, num_steps: int) -> None:
     facts = {"started": time.strftime("%Y-%m-%d %H:%M:%S"), "steps": num_steps, "items": len(data.train)}
     run.note(machine_facts() | facts | {"finished": False})
 
