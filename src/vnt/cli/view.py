@@ -36,9 +36,6 @@ def run(arguments: list[str]) -> None:
     options = tyro.cli(Options, args=arguments, prog="vnt view")
     if options.plain is not None and options.model is None:
         raise ValueError("--plain needs --model: it is shown beside it")
-    for path in options.files:
-        if not path.exists():
-            raise FileNotFoundError(f"{path}: no such file")
     from vnt.files import atomic_write
     from vnt.view.content import make_content
 

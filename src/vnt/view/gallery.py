@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vnt.data.embedded import SHAPE_CLASSES
 from vnt.view.answers import OURS, PLAIN
 from vnt.view.cloud_scene import value_colors
 from vnt.view.content import CLOUD, TRACK, Content
+from vnt.view.pictures import UPRIGHT
 from vnt.view.studio import CloudStudio, Pair, TrackStudio
 from vnt.view.turning import Matrix, from_angles
 
@@ -23,7 +25,6 @@ CLOUDS, TRACKS = ("chair", "table", "lamp", "bottle", "airplane", "mug"), 3
 """Built-in samples that a page shows, those of these names that there are."""
 
 MOST_DRAWN = 2048
-UPRIGHT = {"x": (1, 2, 0), "y": (2, 0, 1), "z": (0, 1, 2)}
 
 
 def gallery_page(
@@ -55,7 +56,7 @@ def gallery_page(
 def _pair_for(content: Content, kind: str, name: str) -> str:
     """The built-in shapes have models of their own; everything else is for the last pair of its kind."""
     pairs = content.pairs_for(kind)
-    return pairs[0] if name in CLOUDS else pairs[-1]
+    return pairs[0] if name in SHAPE_CLASSES else pairs[-1]
 
 
 def turns(step: int = STEP, up: str = "z") -> list[Matrix]:
@@ -80,7 +81,6 @@ def _cloud(content: Content, pair: Pair, name: str, step: int) -> dict[str, Any]
             {
                 "name": known.name,
                 "change": max(look[known.name].change for look in looks),
-                "violation": max(look[known.name].violation for look in looks),
                 "answers": _packed(10000 * np.stack([look[known.name].probabilities[best] for look in looks])),
             }
             for known in pair.both
@@ -100,7 +100,6 @@ def _track(content: Content, pair: Pair, name: str, step: int) -> dict[str, Any]
     return {
         "kind": "track",
         "name": name,
-        "unit": unit,
         "past": _packed(studio.past / unit * 32000),
         "came": None if studio.future is None else _packed(studio.future / unit * 32000),
         "models": [

@@ -63,12 +63,12 @@ def built_in_tracks(about: Mapping[str, Any] | None = None, count: int = 8) -> d
 
 def read_file(path: Path, pairs: Iterable[Pair]) -> CloudSample | Sequence[TrackSample]:
     """The cloud, or the tracks, that a file holds."""
-    if path.suffix.lower() not in FORMATS or (path.exists() and kind_of(path)):
-        if not path.exists():
-            raise FileNotFoundError(f"{path}: no such file")
-        if not kind_of(path):
-            raise ValueError(f"{path.name}: neither a cloud ({', '.join(FORMATS)}) nor a table of tracks")
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    if kind_of(path):
         return _tracks(path, list(pairs))
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"{path.name}: neither a cloud ({', '.join(FORMATS)}) nor a table of tracks")
     cloud = read_cloud(path)
     if len(cloud) > MOST_POINTS:
         cloud = read_cloud(path, num_points=MOST_POINTS)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vnt.configuration import Config
+from vnt.models.config import require_dropout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +45,7 @@ class SteerableConfig(Config):
         self._require_at_least(1, "num_classes", "depth", "num_neighbors", "radial_channels", "head_channels")
         self._require_at_least(2, "width")
         self._require_at_least(0, "point_channels")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+        require_dropout(self.dropout)
         for name in ("num_attributes", "num_vectors"):
             if getattr(self, name) != 0:
                 what = name.removeprefix("num_")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vnt.configuration import Config
+from vnt.models.config import require_dropout
 
 LAYERS = ("num_points", "num_neighbors", "num_shells", "channels")
 
@@ -58,8 +59,7 @@ class InvariantConfig(Config):
                 raise ValueError(f"num_shells must not exceed num_neighbors, got {shells} shells of {neighbors} points")
         if not 0 < self.width < math.inf:
             raise ValueError(f"width must be positive and finite, got {self.width}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+        require_dropout(self.dropout)
         for name in ("num_attributes", "num_vectors"):
             value = getattr(self, name)
             if value != 0:

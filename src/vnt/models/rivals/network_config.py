@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from vnt.configuration import Config
+from vnt.models.config import require_dropout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +41,7 @@ class NetworkConfig(Config):
             raise ValueError(f"a {type(self).__name__} takes no attributes, got num_attributes={self.num_attributes}")
         if not 0 < self.width <= 64:
             raise ValueError(f"width must lie in (0, 64], got {self.width}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+        require_dropout(self.dropout)
 
     @property
     def spatial_dim(self) -> int:
