@@ -36,6 +36,8 @@ lint: $(READY)
 UNHOOKED := tests/compiled tests/export tests/errors tests/data tests/cli tests/docs tests/training tests/equivariance tests/reproduction tests/slow tests/view
 # And the GPU's kernels a third time, by Triton's interpreter, which must be chosen before Triton is first imported.
 NOT_THERE := --ignore=src/vnt/data --ignore=src/vnt/kernels --ignore=tests/kernels
+# Two tests at a time on one thread each, and so are the programs that they start.
+test: export OMP_NUM_THREADS := 1
 test: $(READY)
 	$(BIN)/pytest -n 2 --jaxtyping-packages=vnt,beartype.beartype $(addprefix --ignore=,$(UNHOOKED)) $(NOT_THERE)
 	$(BIN)/pytest -n 2 $(UNHOOKED) src/vnt/data

@@ -72,17 +72,17 @@ def test_a_run_that_diverges_is_counted(tmp_path):
     assert pages.table(wild, outcomes)[1][0][-1] == "0, 1 diverged"
 
 
-def test_a_teacher_comes_first(tmp_path):
-    config = shrink(recipe("modelnet40"))
+def test_teachers_come_first(tmp_path):
+    config = experiment().rows[1].config
     first = Row("first", "First", config)
     taught = Row("taught", "Taught", config, teacher=first)
     settings = Settings(tmp_path, seeds=(0,), device="cpu", split="val")
     said = []
     outcomes = carry_out(Experiment("school", "School", "", (taught,)), settings, say=said.append)
     assert [o.row for o in outcomes] == ["taught"]
-    assert [words.split(",")[0] for words in said] == ["school: First", "school: Taught"]
+    assert [words.split(",")[0] for words in said] == ["school: First"] * 3 + ["school: Taught"]
     about = RunFolder(outcomes[0].folder).about()
-    assert about["asked"]["teacher"] == "first-I-0-held-out"
+    assert about["asked"]["teachers"] == [f"first-I-{seed}-held-out" for seed in (0, 1, 2)]
     names = ("first-I-0-held-out", "taught-I-0-held-out")
     weights = [(tmp_path / "school" / name / "model.safetensors").read_bytes() for name in names]
     moved = tmp_path.rename(tmp_path.with_name("moved"))
@@ -101,7 +101,7 @@ def test_final_runs_train_on_all_and_choices_do_not(done):
 def test_runs_of_before_a_setting_existed_still_count(done):
     settings, outcomes = done
     run = RunFolder(outcomes[0].folder)
-    asked = {key: value for key, value in run.about()["asked"].items() if key != "teacher"}
+    asked = {key: value for key, value in run.about()["asked"].items() if key != "teachers"}
     run.note({"asked": asked})
     assert carry_out(experiment(), settings)[0] == outcomes[0]
 

@@ -232,9 +232,12 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path):
         (lambda folder: train(motion_config(), folder / "x", data=clouds()), "clouds are classified, but a Forecaster"),
         (lambda folder: train(config(), folder / "x", data=tracks()), "tracks are forecast, but a ClassifierConfig"),
         (lambda folder: train(config(device="tpu9"), folder / "x", data=clouds()), "device must be 'auto'"),
-        (lambda folder: train(motion_config(teacher=str(folder)), folder / "x", data=tracks()), "forecasts have none"),
         (
-            lambda folder: train(config(teacher="shapes"), folder / "x", data=clouds()),
+            lambda folder: train(motion_config(teachers=(str(folder),)), folder / "x", data=tracks()),
+            "does not forecast the 5 steps",
+        ),
+        (
+            lambda folder: train(config(teachers=("shapes",)), folder / "x", data=clouds()),
             "knows 21 classes, which are not",
         ),
         (lambda folder: train(config(dataset="shapez"), folder / "x"), "no data set 'shapez'; did you mean 'shapes'"),

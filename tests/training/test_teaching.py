@@ -1,10 +1,12 @@
-"""Learning from a teacher."""
+"""Learning from teachers."""
+
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
-from training.tasks import clouds, config
+from training.tasks import clouds, config, motion_config, tracks
 from vnt.training.loop import train
 from vnt.training.task import TaskLoss
 from vnt.training.teaching import TaughtLoss, make_loss
@@ -21,12 +23,23 @@ class Says(nn.Module):
         return self.logits.expand(len(points), -1)
 
 
-def test_half_from_labels_and_half_from_the_teacher():
+class Forecasts(nn.Module):
+    """The same of every batch."""
+
+    def __init__(self, answer):
+        super().__init__()
+        self.answer = answer
+
+    def forward(self, past, attributes=None, mask=None):
+        return self.answer
+
+
+def test_half_from_labels_and_half_from_the_teachers():
     batch = clouds().train.rows(torch.arange(4))
-    teacher = Says(torch.tensor([2.0, 0, 0, -1, 0]))
+    teachers = [Says(torch.tensor([2.0, 0, 0, -1, 0])), Says(torch.tensor([0.0, 0, 3, 0, 0]))]
     output = torch.randn(4, 5, requires_grad=True)
-    found = TaughtLoss(TaskLoss(0.1), teacher)(output, batch)
-    told = teacher.logits.softmax(-1).detach()
+    found = TaughtLoss(TaskLoss(0.1), teachers)(output, batch)
+    told = sum(teacher.logits.softmax(-1).detach() for teacher in teachers) / 2
     by_hand = [
         0.5 * nn.functional.cross_entropy(row[None], label[None], label_smoothing=0.1)
         - 0.5 * (told * row.log_softmax(-1)).sum()
@@ -35,26 +48,43 @@ def test_half_from_labels_and_half_from_the_teacher():
     torch.testing.assert_close(found, torch.stack(by_hand).mean())
     found.backward()
     assert output.grad.abs().sum() > 0
-    assert teacher.logits.grad is None
+    assert all(teacher.logits.grad is None for teacher in teachers)
+
+
+def test_forecasts_are_taught_too():
+    batch = tracks().train.rows(torch.arange(4))
+    batch = replace(batch, known=torch.rand(4, batch.future.shape[1]) < 0.5)  # a teacher knows every step
+    teachers = [Forecasts(torch.randn_like(batch.future)) for _ in range(2)]
+    output = torch.randn_like(batch.future, requires_grad=True)
+    told = (teachers[0].answer + teachers[1].answer) / 2
+    by_hand = 0.5 * TaskLoss()(output, batch) + 0.5 * (output - told).norm(dim=-1).mean()
+    torch.testing.assert_close(TaughtLoss(TaskLoss(), teachers)(output, batch), by_hand)
+
+
+def test_a_forecaster_learns_from_another(tmp_path):
+    train(motion_config(), tmp_path / "teacher", data=tracks())
+    taught = train(motion_config(teachers=(str(tmp_path / "teacher"),)), tmp_path / "taught", data=tracks())
+    alone = train(motion_config(), tmp_path / "alone", data=tracks())
+    assert taught.metrics[-1]["loss"] != alone.metrics[-1]["loss"]
 
 
 def test_a_teacher_that_is_not_there_leaves_nothing_behind(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        train(config(teacher="nowhere"), tmp_path / "run", data=clouds())
+        train(config(teachers=("nowhere",)), tmp_path / "run", data=clouds())
     assert not (tmp_path / "run").exists()
 
 
 def test_a_loss_of_one_s_own_has_no_teacher(tmp_path):
     with pytest.raises(ValueError, match="one or the other"):
-        train(config(teacher="x"), tmp_path / "run", data=clouds(), loss=TaskLoss())
+        train(config(teachers=("x",)), tmp_path / "run", data=clouds(), loss=TaskLoss())
 
 
 def test_the_teacher_is_in_evaluation_mode_and_does_not_learn(tmp_path):
     train(config(), tmp_path / "teacher", data=clouds())
-    loss = make_loss(config(teacher=str(tmp_path / "teacher")), clouds(), torch.device("cpu"))
+    loss = make_loss(config(teachers=(str(tmp_path / "teacher"),)), clouds(), torch.device("cpu"))
     assert isinstance(loss, TaughtLoss)
-    assert not loss.teacher.training
-    assert not any(parameter.requires_grad for parameter in loss.teacher.parameters())
-    taught = train(config(teacher=str(tmp_path / "teacher")), tmp_path / "taught", data=clouds())
+    assert not loss.teachers[0].training
+    assert not any(parameter.requires_grad for parameter in loss.teachers.parameters())
+    taught = train(config(teachers=(str(tmp_path / "teacher"),)), tmp_path / "taught", data=clouds())
     alone = train(config(), tmp_path / "alone", data=clouds())
     assert taught.metrics[-1]["loss"] != alone.metrics[-1]["loss"]

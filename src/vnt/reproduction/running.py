@@ -22,8 +22,8 @@ from vnt.training.run_folder import RunFolder
 from vnt.training.runs import evaluate
 from vnt.training.task import load_split
 
-TEACHER_SEED = 0
-"""Of the run that a taught row learns from, whatever its own seed is."""
+TEACHER_SEEDS = (0, 1, 2)
+"""Of the runs that a taught row learns from, whatever its own seed is."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _carry_out(
     say: Callable[[str], None],
     watch: Callable[[Moment], None] | None,
 ) -> Outcome:
-    """One run, and before it that of its teacher."""
+    """One run, and before it those of its teachers."""
     if row.config is None:
         raise ValueError(f"{row.title} is quoted, and cannot be trained")
     split: Split = "val" if experiment.chooses else settings.split
@@ -101,10 +101,10 @@ def _carry_out(
     run = RunFolder(settings.folder / experiment.name / name)
     config = replace(row.config, rotation=rotation, seed=seed, device=settings.device, hold_out=split == "val")
     if row.teacher is not None:
-        teacher = _carry_out(experiment, row.teacher, rotation, TEACHER_SEED, settings, say, watch)
-        config = replace(config, teacher=str(teacher.folder))
-        if teacher.diverged:
-            return Outcome(row.name, rotation, seed, run.path, diverged=f"its teacher: {teacher.diverged}")
+        teachers = [_carry_out(experiment, row.teacher, rotation, s, settings, say, watch) for s in TEACHER_SEEDS]
+        config = replace(config, teachers=tuple(str(teacher.folder) for teacher in teachers))
+        if failed := next((teacher.diverged for teacher in teachers if teacher.diverged), ""):
+            return Outcome(row.name, rotation, seed, run.path, diverged=f"its teacher: {failed}")
     say(f"{experiment.name}: {row.title}, trained under {rotation}, seed {seed}")
     return _outcome(row, config, run, settings, split, watch)
 
@@ -124,7 +124,8 @@ def _outcome(
     split: Split,
     watch: Callable[[Moment], None] | None,
 ) -> Outcome:
-    asked = json.loads(replace(config, teacher=Path(config.teacher).name).to_json())  # wherever its folder lies
+    teachers = tuple(Path(teacher).name for teacher in config.teachers)  # wherever their folders lie
+    asked = json.loads(replace(config, teachers=teachers).to_json())
     about = run.about()
     if "asked" in about and TrainConfig.from_dict(about["asked"]) != TrainConfig.from_dict(asked):
         raise ValueError(f"{run.path}: trained with other settings than are asked for now; --out names another folder")

@@ -42,8 +42,8 @@ class TrainConfig(Config):
         schedule: of the learning rate after the warm-up: "cosine" or "linear" to the final one, or "constant".
         warmup: share of all steps in which the learning rate rises from zero.
         label_smoothing: of the cross-entropy.
-        teacher: a classifier to learn from, as `vnt.load` takes it: half of the loss is then the distance to its
-            probabilities on the same clouds.
+        teachers: models to learn from, as `vnt.load` takes them: half of the loss is then the distance to their mean
+            answer, probabilities or forecasts, on the same clouds or tracks.
         clip_norm: gradients longer than this are shortened to it; 0 leaves them.
         ema: decay of the running average of the weights, which is what is evaluated and kept; 0 means none.
         precision: "float32", or "bfloat16" for autocast.
@@ -76,7 +76,7 @@ class TrainConfig(Config):
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
     warmup: float = 0.05
     label_smoothing: float = 0.0
-    teacher: str = ""
+    teachers: tuple[str, ...] = ()
     clip_norm: float = 1.0
     ema: float = 0.999
     precision: Literal["float32", "bfloat16"] = "float32"

@@ -122,7 +122,7 @@ def _train(
             open_run(run, config, data, 1, own, resume=resume)
         solve(run, config, data, model, is_first=group.is_first)
         return Trained(run.path, model, run.metrics(), finished=True)
-    if loss is not None and config.teacher:
+    if loss is not None and config.teachers:
         raise ValueError("a teacher is part of the loss: give one or the other")
     objective = make_loss(config, data, group.device) if loss is None else loss
     average = Average(model, config.ema)

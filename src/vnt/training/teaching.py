@@ -1,10 +1,13 @@
-"""Learning from another model's answers (Hinton et al., 2015): what makes small models better than labels alone do."""
+"""Learning from other models' answers (Hinton et al., 2015): what makes a model better than labels alone do."""
+
+from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vnt.data.batches import Batch
+from vnt.data.batches import Batch, MotionBatch
 from vnt.evaluation.evaluate import forward
 from vnt.models.saving import load, read_about
 from vnt.training.compiled import compiled
@@ -13,31 +16,51 @@ from vnt.training.task import Data, TaskLoss
 
 
 class TaughtLoss(nn.Module):
-    """Half the loss of the task, half the cross-entropy to what a teacher says of the same clouds."""
+    """Half the loss of the task, half the same towards what teachers say of a batch: the mean of their answers.
 
-    def __init__(self, task: TaskLoss, teacher: nn.Module):
+    Answers are probabilities of clouds, and forecasts of tracks.
+    """
+
+    def __init__(self, task: TaskLoss, teachers: Iterable[nn.Module]):
         super().__init__()
-        self.task, self.teacher = task, teacher
+        self.task, self.teachers = task, nn.ModuleList(teachers)
 
     def forward(self, output: Tensor, batch: Batch) -> Tensor:
         with torch.no_grad():
-            told = forward(self.teacher, batch).float().softmax(-1)
-        return 0.5 * self.task(output, batch) + 0.5 * F.cross_entropy(output.float(), told)
+            answers = [forward(teacher, batch).float() for teacher in self.teachers]
+            if isinstance(batch, MotionBatch):
+                told = torch.stack([answer[..., :3] for answer in answers]).mean(0)
+            else:
+                told = torch.stack([answer.softmax(-1) for answer in answers]).mean(0)
+        if isinstance(batch, MotionBatch):
+            taught = self.task(output, replace(batch, future=told, known=None))
+        else:
+            taught = F.cross_entropy(output.float(), told)
+        return 0.5 * self.task(output, batch) + 0.5 * taught
 
 
 def make_loss(config: TrainConfig, data: Data, device: torch.device) -> nn.Module:
-    """The loss that a config asks for, with its teacher in evaluation mode on the device."""
+    """The loss that a config asks for, with its teachers in evaluation mode on the device."""
     task = TaskLoss(config.label_smoothing)
-    if not config.teacher:
+    if not config.teachers:
         return task
-    if config.task != "classify":
-        raise ValueError("a teacher's probabilities are learned: forecasts have none")
-    about = read_about(config.teacher)
-    theirs = tuple(about.get("class_names", ()))
+    for name in config.teachers:
+        _require_same_answers(name, config, data)
+    teachers = (load(name).to(device).eval().requires_grad_(False) for name in config.teachers)
+    return TaughtLoss(task, (compiled(each, device, graphs=False) if config.compile else each for each in teachers))
+
+
+def _require_same_answers(teacher: str, config: TrainConfig, data: Data) -> None:
+    """It takes the same batches as the model that is to learn from it, and speaks of the same things."""
+    about = read_about(teacher)
+    theirs = about["model"]
     for name in ("num_attributes", "num_vectors"):
-        if about["model"].get(name, 0) != getattr(config.model, name):
-            raise ValueError(f"teacher {config.teacher} has another {name} than the model that is to learn from it")
-    if theirs != tuple(data.class_names):
-        raise ValueError(f"teacher {config.teacher} knows {len(theirs)} classes, which are not those of the data")
-    teacher = load(config.teacher).to(device).eval().requires_grad_(False)
-    return TaughtLoss(task, compiled(teacher, device, graphs=False) if config.compile else teacher)
+        if theirs.get(name, 0) != getattr(config.model, name):
+            raise ValueError(f"teacher {teacher} has another {name} than the model that is to learn from it")
+    if config.task == "forecast":
+        steps = data.train.tensors()["future"].shape[1]
+        if theirs.get("num_future") != steps:
+            raise ValueError(f"teacher {teacher} does not forecast the {steps} steps of the data")
+    elif tuple(about.get("class_names", ())) != tuple(data.class_names):
+        known = len(about.get("class_names", ()))
+        raise ValueError(f"teacher {teacher} knows {known} classes, which are not those of the data")
