@@ -16,6 +16,7 @@ class Row:
         published: accuracy as a share, or average displacement error in metres; None where the paper has no number.
         optional: it is quoted, and trained only when it is asked for by name: it takes long.
         teacher: the row whose runs, under the same rotation and with seeds 0, 1 and 2, it learns from.
+        start: the row whose run, under the same rotation and with the same seed, it goes on from.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Row:
     published: float | None = None
     optional: bool = False
     teacher: "Row | None" = None
+    start: "Row | None" = None
 
 
 @dataclass(frozen=True)

@@ -93,13 +93,18 @@ def _carry_out(
     say: Callable[[str], None],
     watch: Callable[[Moment], None] | None,
 ) -> Outcome:
-    """One run, and before it those of its teachers."""
+    """One run, and before it those that it goes on from and learns from."""
     if row.config is None:
         raise ValueError(f"{row.title} is quoted, and cannot be trained")
     split: Split = "val" if experiment.chooses else settings.split
     name = f"{row.name}-{rotation}-{seed}" + ("-held-out" if split == "val" else "")
     run = RunFolder(settings.folder / experiment.name / name)
     config = replace(row.config, rotation=rotation, seed=seed, device=settings.device, hold_out=split == "val")
+    if row.start is not None:
+        start = _carry_out(experiment, row.start, rotation, seed, settings, say, watch)
+        config = replace(config, start=str(start.folder))
+        if start.diverged:
+            return Outcome(row.name, rotation, seed, run.path, diverged=f"its start: {start.diverged}")
     if row.teacher is not None:
         teachers = [_carry_out(experiment, row.teacher, rotation, s, settings, say, watch) for s in TEACHER_SEEDS]
         config = replace(config, teachers=tuple(str(teacher.folder) for teacher in teachers))
@@ -125,7 +130,7 @@ def _outcome(
     watch: Callable[[Moment], None] | None,
 ) -> Outcome:
     teachers = tuple(Path(teacher).name for teacher in config.teachers)  # wherever their folders lie
-    asked = json.loads(replace(config, teachers=teachers).to_json())
+    asked = json.loads(replace(config, teachers=teachers, start=Path(config.start).name).to_json())
     about = run.about()
     if "asked" in about and TrainConfig.from_dict(about["asked"]) != TrainConfig.from_dict(asked):
         raise ValueError(f"{run.path}: trained with other settings than are asked for now; --out names another folder")

@@ -26,16 +26,20 @@ def smoke(experiment: Experiment) -> Experiment:
     """
     rows: list[Row] = []
     for row in map(_shrink_row, experiment.rows):
-        if row.config is None or all((row.config, row.teacher) != (other.config, other.teacher) for other in rows):
+        if row.config is None or all(_what_is_trained(row) != _what_is_trained(other) for other in rows):
             rows.append(row)
     rotations = None if experiment.rotations is None else experiment.rotations[:1]
     return replace(experiment, rows=tuple(rows), rotations=rotations)
 
 
+def _what_is_trained(row: Row) -> tuple[Any, ...]:
+    return row.config, row.teacher, row.start
+
+
 def _shrink_row(row: Row) -> Row:
     config = None if row.config is None else shrink(row.config)
-    teacher = None if row.teacher is None else _shrink_row(row.teacher)
-    return replace(row, config=config, teacher=teacher, published=None)
+    before = {name: _shrink_row(other) for name in ("teacher", "start") if (other := getattr(row, name)) is not None}
+    return replace(row, config=config, published=None, **before)
 
 
 def shrink(config: TrainConfig) -> TrainConfig:

@@ -27,6 +27,7 @@ from vnt.training.opening import open_run
 from vnt.training.optimizer import learning_rate, make_optimizer
 from vnt.training.run_folder import RunFolder
 from vnt.training.solving import solve
+from vnt.training.starting import start_from
 from vnt.training.task import Data, augmentations, fit_model, load_data
 from vnt.training.teaching import make_loss
 
@@ -116,6 +117,10 @@ def _train(
     if model is None:
         config = replace(config, model=fit_model(config.model, data))
         model = build_model(config.model)
+        if config.start:
+            start_from(model, config.model, config.start)
+    elif config.start:
+        raise ValueError("a model of your own begins as it is: load weights into it before training")
     model = model.to(group.device)
     if isinstance(model, Solved):
         if group.is_first:

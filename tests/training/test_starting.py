@@ -1,0 +1,55 @@
+"""Beginning with the weights of another model."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from training.tasks import clouds, config, motion_config, tracks
+from vnt.models.kinds import build_model
+from vnt.models.saving import load, save_pretrained
+from vnt.training.loop import train
+from vnt.training.starting import start_from
+
+
+@pytest.fixture
+def first(tmp_path):
+    torch.manual_seed(7)
+    return str(save_pretrained(build_model(config().model), tmp_path / "first"))
+
+
+def test_a_run_begins_with_the_weights_of_another(tmp_path, first):
+    still = config(start=first, epochs=1, learning_rate=0.0, ema=0.0)
+    begun = train(still, tmp_path / "run", data=clouds()).model
+    anew = train(replace(still, start=""), tmp_path / "anew", data=clouds()).model
+    expected = dict(load(first).named_parameters())
+    assert all(torch.equal(value, expected[name]) for name, value in begun.named_parameters())
+    assert not all(torch.equal(value, expected[name]) for name, value in anew.named_parameters())
+
+
+@pytest.mark.parametrize(
+    ("ours", "changes"),
+    [(config().model, {"num_classes": 9, "dropout": 0.5}), (motion_config().model, {"num_future": 9})],
+)
+def test_what_the_data_decide_begins_anew(tmp_path, ours, changes):
+    save_pretrained(build_model(ours), tmp_path)
+    other = replace(ours, **changes)
+    model = build_model(other)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    start_from(model, other, str(tmp_path))
+    theirs, after = load(tmp_path).state_dict(), model.state_dict()
+    anew = [name for name in after if after[name].shape != theirs[name].shape]
+    assert 0 < len(anew) < 4
+    for name, value in after.items():
+        assert torch.equal(value, before[name] if name in anew else theirs[name])
+
+
+def test_another_model_is_refused(tmp_path, first):
+    with pytest.raises(ValueError, match="is another model: it has depth = 1, not 2; norm_eps = 1.0, not 0.5"):
+        wider = replace(config().model, depth=2, norm_eps=0.5)
+        train(config(start=first, model=wider), tmp_path / "run", data=clouds())
+    with pytest.raises(ValueError, match="is a VNTransformerClassifier, the model is to be a VNTransformerForecaster"):
+        train(motion_config(start=first), tmp_path / "run", data=tracks())
+    with pytest.raises(ValueError, match="begins as it is"):
+        train(config(start=first), tmp_path / "run", data=clouds(), model=load(first))
+    assert not (tmp_path / "run").exists()
