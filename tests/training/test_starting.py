@@ -45,9 +45,9 @@ def test_what_the_data_decide_begins_anew(tmp_path, ours, changes):
 
 
 def test_another_model_is_refused(tmp_path, first):
-    with pytest.raises(ValueError, match="is another model: it has depth = 1, not 2; norm_eps = 1.0, not 0.5"):
-        wider = replace(config().model, depth=2, norm_eps=0.5)
-        train(config(start=first, model=wider), tmp_path / "run", data=clouds())
+    deeper = replace(config().model, depth=2, norm_eps=0.5)
+    with pytest.raises(ValueError, match=r"is another model: it has depth = 1, not 2; norm_eps = 1\.0, not 0\.5"):
+        train(config(start=first, model=deeper), tmp_path / "run", data=clouds())
     with pytest.raises(ValueError, match="is a VNTransformerClassifier, the model is to be a VNTransformerForecaster"):
         train(motion_config(start=first), tmp_path / "run", data=tracks())
     with pytest.raises(ValueError, match="begins as it is"):

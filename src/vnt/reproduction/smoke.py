@@ -38,8 +38,8 @@ def _what_is_trained(row: Row) -> tuple[Any, ...]:
 
 def _shrink_row(row: Row) -> Row:
     config = None if row.config is None else shrink(row.config)
-    before = {name: _shrink_row(other) for name in ("teacher", "start") if (other := getattr(row, name)) is not None}
-    return replace(row, config=config, published=None, **before)
+    teacher, start = (other and _shrink_row(other) for other in (row.teacher, row.start))
+    return replace(row, config=config, teacher=teacher, start=start, published=None)
 
 
 def shrink(config: TrainConfig) -> TrainConfig:
