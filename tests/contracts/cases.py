@@ -98,6 +98,9 @@ LAYERS: dict[str, LayerCase] = {
     ),
     "encoder": LayerCase(lambda: vnt.VNEncoder(C, 4, depth=3), gate=STACK),
     "latent encoder": LayerCase(lambda: vnt.VNLatentEncoder(C, 4, depth=1, num_latents=5), permutes=False, gate=STACK),
+    "latent encoder, read back": LayerCase(
+        lambda: vnt.VNLatentEncoder(C, 4, depth=1, num_latents=5, read_back=True), gate=STACK
+    ),
     "latent encoder of the paper": LayerCase(
         lambda: vnt.VNLatentEncoder(C, 4, depth=1, num_latents=5, norm="layer", norm_position="post"),
         permutes=False,

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA d
 OPTIONS = {
     "default": {},
     "latents": {"num_latents": 16},
+    "latents read back": {"num_latents": 16, "read_back": True},
     "edges": {"num_neighbors": 8},
     "chirality": {"chirality": True},
     "median": {"center": "median"},

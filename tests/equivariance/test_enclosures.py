@@ -93,6 +93,7 @@ CASES = {
     "masked post-norm block": lambda: block(MASK, norm_position="post"),
     "encoder": lambda: encoder(VNEncoder(C, 2, 2, norm_eps=1.0, bias_epsilon=0.02)),
     "latents": lambda: encoder(VNLatentEncoder(C, 2, 1, 3, norm_eps=1.0, bias_epsilon=0.02)),
+    "latents, read back": lambda: encoder(VNLatentEncoder(C, 2, 1, 3, read_back=True, norm_eps=1.0, bias_epsilon=0.02)),
     "cross product": lambda: plain(VNCrossProduct(C, norm_eps=0.5), en.enclose_cross_product),
     "biased cross product": lambda: plain(with_bias(VNCrossProduct(C, norm_eps=0.5), 0.1), en.enclose_cross_product),
     "invariant": flat_invariant,

@@ -30,6 +30,7 @@ OPTIONS = {
     "hidden channels of three blocks": {"hidden_channels": 96},
     "chirality": {"chirality": True},
     "latents": {"num_latents": 3},
+    "latents read back": {"num_latents": 3, "read_back": True},
     "early": {"num_attributes": 1, "fusion": "early"},
     "late": {"num_attributes": 1, "fusion": "late"},
 }

@@ -61,10 +61,10 @@ def attention(layer, Q, K, mask):
     return oracles.multihead_attention(Q, K, K, *weights, layer.num_heads, mask)
 
 
-def block(layer, V, mask, context=None):
+def block(layer, V, mask, context=None, own_mask=None):
     """Fig. 2, one cloud."""
     V = oracles.as_array(V)
-    own = mask if context is None else None
+    own = mask if context is None else own_mask
     first, second = norm(layer.attention_norm, own), norm(layer.mlp_norm, own)
 
     def attend(x):
@@ -137,16 +137,25 @@ def test_encoder(position, kinds, s: Shape, masked):
 
 
 @pytest.mark.parametrize("position", ["pre", "post"])
+@pytest.mark.parametrize(("norms", "read_back"), [("rms", False), ("rms", True), ("batch", True)])
 @given(s=shapes(), masked=st.booleans())
-def test_latent_encoder(position, s: Shape, masked):
-    """Fig. 5: mean-project, cross-attention to the inputs, self-attention among the latents."""
-    layer = shaken(vnt.VNLatentEncoder(4, 2, depth=1, num_latents=s.M, norm_position=position, spatial_dim=s.S))
+def test_latent_encoder(position, norms, read_back, s: Shape, masked):
+    """Fig. 5: mean-project, cross-attention to the inputs, self-attention among the latents; tokens may read back."""
+    options = {"norm": norms, "norm_position": position, "spatial_dim": s.S}
+    layer = shaken(vnt.VNLatentEncoder(4, 2, depth=1, num_latents=s.M, read_back=read_back, **options))
     V = s.randn(s.N, 4, s.S)
     mask = random_mask(s.N) if masked else None
     tokens = oracles.as_array(V) if layer.input_norm is None else norm(layer.input_norm, mask)(oracles.as_array(V))
     latents = oracles.mean_project(tokens, layer.project.weight, mask)
-    latents = block(layer.cross, latents, mask, context=tokens)
-    assert_close(layer(V, mask), encoder(layer.encoder, latents, None), 1e-11)
+    latents = encoder(layer.encoder, block(layer.cross, latents, mask, context=tokens), None)
+    if not read_back:
+        assert_close(layer(V, mask), latents, 1e-11)
+        return
+    expected = block(layer.read_back.block, oracles.as_array(V), None, context=latents, own_mask=mask)
+    if layer.read_back.final_norm is not None:
+        expected = norm(layer.read_back.final_norm, mask)(expected)
+    kept = slice(None) if mask is None else mask
+    assert_close(layer(V, mask)[kept], torch.as_tensor(expected)[kept], 1e-11)
 
 
 @given(shapes(), st.booleans())

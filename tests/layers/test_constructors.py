@@ -74,7 +74,7 @@ ARGUMENTS = {
     ),
     vnt.VNLatentEncoder: (
         (C, 4, 2, 3),
-        {"channels": 8, "num_heads": 2, "depth": 1, "num_latents": 4, "norm": "layer", "norm_position": "post"},
+        {"channels": 8, "num_heads": 2, "depth": 1, "num_latents": 4, "read_back": True, "norm": "layer"},
     ),
     vnt.VNMaxPool: ((C,), {"channels": 15, "tie_tolerance": 0.9}),
     vnt.VNMeanProject: ((C, 8, 3), {"in_channels": 15, "out_channels": 9, "num_latents": 4}),

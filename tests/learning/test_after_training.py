@@ -13,6 +13,7 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["
 CLASSIFIERS = {
     "default": {},
     "latents": {"num_latents": 8},
+    "latents read back": {"num_latents": 8, "read_back": True},
     "edges": {"num_neighbors": 8},
     "chirality": {"chirality": True},
     "median": {"center": "median", "scale": "invariant"},

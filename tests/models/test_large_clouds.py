@@ -23,6 +23,14 @@ OPTIONS = {
     "bias": {"bias_epsilon": 1e-2},
     "chirality": {"chirality": True, "scale": "raw"},
 }
+READ_BACK = {
+    "default": {},
+    "late": OPTIONS["late"],
+    "bias": OPTIONS["bias"],
+    "chirality": OPTIONS["chirality"],
+    "max": {"pooling": "max"},
+    "mean": {"pooling": "mean", "point_channels": 0},
+}
 ALL = pytest.mark.parametrize("name", OPTIONS)
 BOTH = pytest.mark.parametrize("make", [classifier, forecaster])
 
@@ -78,6 +86,32 @@ def test_chunks_change_neither_answer_nor_gradients(make, name, dtype, gate, mas
     whole, streamed = results(model, inputs, mask, 0), results(model, inputs, mask, SIZE)
     assert_same(streamed, whole, gate)
     assert largest_lift(model, lambda: results(model, inputs, mask, SIZE)) == SIZE
+
+
+@pytest.mark.parametrize("name", READ_BACK)
+@pytest.mark.parametrize("masked", [True, False])
+def test_points_that_read_back_are_pooled_in_chunks(name, masked):
+    model = classifier("default", **LATENTS, read_back=True, **READ_BACK[name])
+    inputs = inputs_for(model, 2, N)
+    mask = holes() if masked else None
+    whole, streamed = results(model, inputs, mask, 0), results(model, inputs, mask, SIZE)
+    assert_same(streamed, whole, 1e-12)
+    assert largest_lift(model, lambda: results(model, inputs, mask, SIZE)) == SIZE
+    features = [
+        model.features(inputs.points, inputs.attributes, mask, inputs.vectors) for model.lift.chunk_size in (0, SIZE)
+    ]
+    assert features[0].equivariant.shape[-3] == N
+    for one, other in zip(*features, strict=True):
+        assert_close(one, other, 1e-12)
+
+
+def test_forecasts_and_batch_statistics_hold_all_points_that_read_back():
+    for model in (
+        forecaster("default", **LATENTS, read_back=True, chunk_size=SIZE),
+        classifier("default", **LATENTS, read_back=True, chunk_size=SIZE, head_norm="batch").train(),
+    ):
+        points = torch.randn(2, N, 3, dtype=torch.float64)
+        assert largest_lift(model, lambda: model(points)) == N  # noqa: B023
 
 
 @BOTH
@@ -160,9 +194,11 @@ def test_autocast_is_kept_in_the_backward_pass():
         assert 0 < streamed < 2 * whole < 0.1, name
 
 
-def test_memory_grows_by_coordinates_only():
+@pytest.mark.parametrize("read_back", [False, True])
+def test_memory_grows_by_coordinates_only(read_back):
     """From 4,096 to 12,288 points: less than one token of 64 channels for each point more, gradients included."""
-    model = vnt.VNTransformerClassifier(vnt.ClassifierConfig(num_classes=5, num_latents=4, depth=1, chunk_size=1024))
+    options = {"num_latents": 4, "read_back": read_back, "depth": 1, "chunk_size": 1024}
+    model = vnt.VNTransformerClassifier(vnt.ClassifierConfig(num_classes=5, **options))
 
     def growth(size: int) -> float:
         model.lift.chunk_size = size

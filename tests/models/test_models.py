@@ -135,7 +135,15 @@ def cone(dtype):
 @pytest.mark.parametrize("cloud", [lattice, torus, cone])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"depth": 12}, {"num_latents": 8}, {"num_neighbors": 4}, {"surroundings": (0.1, 0.4)}, {"chirality": True}],
+    [
+        {},
+        {"depth": 12},
+        {"num_latents": 8},
+        {"num_latents": 8, "read_back": True},
+        {"num_neighbors": 4},
+        {"surroundings": (0.1, 0.4)},
+        {"chirality": True},
+    ],
     ids=str,
 )
 @DTYPES
@@ -161,7 +169,7 @@ def test_features_are_a_backbone(make, name):
         return function
 
     equivariant, invariant = (part(i)(*inputs.tensors()) for i in (0, 1))
-    tokens = model.config.num_latents or N
+    tokens = model.config.num_latents if model.config.pools_latents else N
     assert equivariant.shape == (2, tokens, model.config.channels, model.config.spatial_dim)
     assert invariant.shape[:2] == (2, tokens)
     assert equivariance_error(part(0), inputs.tensors(), inputs.kinds, "vector") <= 1e-11

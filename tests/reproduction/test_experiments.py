@@ -49,7 +49,8 @@ def test_every_row_is_a_model_of_its_own(make):
 
 def test_rows_differ_in_what_they_are_about():
     assert [row.config.model.num_neighbors for row in figure7().rows] == list(NEIGHBORS)
-    assert [row.config.model.num_latents for row in figure8().rows] == list(LATENTS)
+    latents = [(row.config.model.num_latents, row.config.model.read_back) for row in figure8().rows]
+    assert latents == [(m, False) for m in LATENTS] + [(m, True) for m in LATENTS if m]
     epsilons = {row.name: row.config.model.bias_epsilon for row in table3().rows if hasattr(row.config.model, "norm")}
     assert all((value > 0) == name.endswith("_eps") for name, value in epsilons.items())
     assert table3().only(("vn_speed_0",)).rows[0].config.attributes == ("speed",)

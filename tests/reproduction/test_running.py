@@ -3,14 +3,15 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from vnt.reproduction import pages
+from vnt.reproduction import figures, pages
 from vnt.reproduction.experiments import Experiment, Row
 from vnt.reproduction.forecasting import table3
 from vnt.reproduction.reproduce import Reproduction
-from vnt.reproduction.running import Settings, carry_out
+from vnt.reproduction.running import Outcome, Settings, carry_out
 from vnt.reproduction.smoke import EPOCHS, shrink
 from vnt.training.recipes import recipe
 from vnt.training.run_folder import RunFolder
@@ -139,6 +140,20 @@ def test_a_curve_and_the_violation_through_depth(tmp_path, monkeypatch):
     assert "k = 16" in reproduction.page("fig7")
     assert (tmp_path / "fig7.png").exists()
     assert "Figure 10" in reproduction.page("fig10")
+
+
+def test_a_curve_of_two_kinds():
+    rows = tuple(Row(name, name, recipe("modelnet40")) for name in ("m0", "m8", "m8_read_back"))
+    scores = {"m0": 0.9, "m8": 0.7, "m8_read_back": 0.8}
+    outcomes = [
+        Outcome(name, "I", 0, Path(name), scores={"I": value, "SO3": value}, seconds=1.0, items=10, epochs=1)
+        for name, value in scores.items()
+    ]
+    figure = figures.curve(replace(experiment(), rows=rows, against="latents"), outcomes)[1]
+    left = figure.axes[0]
+    assert [line.get_label() for line in left.lines] == ["test I", "test SO3", "test I read back", "test SO3 read back"]
+    assert [list(line.get_xdata()) for line in left.lines[1::2]] == [[0, 1], [1]]
+    assert [list(line.get_ydata()) for line in left.lines[1::2]] == [[0.9, 0.7], [0.8]]
 
 
 def _quick(rows, config):

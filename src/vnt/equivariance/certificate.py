@@ -26,7 +26,7 @@ from vnt.equivariance.enclosures import (
 )
 from vnt.equivariance.subject import Subject
 from vnt.geometry.packing import padded
-from vnt.layers import VNMLP, VNEdgeConv, VNGate, VNLatentEncoder
+from vnt.layers import VNMLP, VNEdgeConv, VNGate
 from vnt.models.backbone import VNLift, VNTrunk
 from vnt.models.classifier import VNTransformerClassifier
 from vnt.models.forecaster import VNTransformerForecaster
@@ -196,7 +196,7 @@ def _trunk(trunk: VNTrunk, x: Enclosure, mask: Mask) -> tuple[Enclosure, Mask]:
     x = enclose_encoder(trunk.encoder, x, mask)
     if trunk.chirality is not None:
         x = enclose_cross_product(trunk.chirality, x)
-    return x, None if isinstance(trunk.encoder, VNLatentEncoder) else mask
+    return x, None if trunk.pools_latents else mask
 
 
 def _lift(lift: VNLift, tokens: InputTokens, scalars: Tensor | None = None) -> Enclosure:

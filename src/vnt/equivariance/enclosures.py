@@ -131,17 +131,26 @@ def enclose_block(block: VNEncoderBlock, x: Enclosure, mask: Mask, context: Encl
 def enclose_encoder(encoder: VNEncoder | VNLatentEncoder, x: Enclosure, mask: Mask) -> Enclosure:
     """Block after block; latents first read from the tokens."""
     if isinstance(encoder, VNLatentEncoder):
+        tokens = x
         if isinstance(encoder.input_norm, AnyNorm):
             x = enclose_norm(encoder.input_norm, x)
         pooled = mean_tokens(x, mask)
         W = encoder.project.weight
         slopes = torch.einsum("mdc,j...cs->j...mds", W, pooled.slopes)
         latents = Enclosure(encoder.project(x.center, mask), slopes, spectral_norm(W) * pooled.rest[..., None])
-        return enclose_encoder(encoder.encoder, enclose_block(encoder.cross, latents, mask, context=x), None)
+        latents = enclose_encoder(encoder.encoder, enclose_block(encoder.cross, latents, mask, context=x), None)
+        if encoder.read_back is None:
+            return latents
+        x = enclose_block(encoder.read_back.block, tokens, None, context=latents)
+        return _end(encoder.read_back.final_norm, x)
     for block in encoder.blocks:
         assert isinstance(block, VNEncoderBlock)
         x = enclose_block(block, x, mask)
-    return enclose_norm(encoder.final_norm, x) if isinstance(encoder.final_norm, AnyNorm) else x
+    return _end(encoder.final_norm, x)
+
+
+def _end(norm: nn.Module | None, x: Enclosure) -> Enclosure:
+    return enclose_norm(norm, x) if isinstance(norm, AnyNorm) else x
 
 
 def enclose_cross_product(layer: VNCrossProduct, x: Enclosure) -> Enclosure:

@@ -36,11 +36,11 @@ class Chunks:
     size: int
     axis: int
 
-    def through(self, layer: nn.Module) -> "Chunks":
-        """The same cloud behind a layer, which takes each chunk's tokens as they are made."""
+    def through(self, layer: nn.Module, *others: Tensor) -> "Chunks":
+        """The same cloud behind a layer, which takes each chunk's tokens as they are made, and others as they are."""
         if mixes_points(layer):
             raise ValueError(f"{layer} needs all points at once, and got a cloud in chunks of {self.size}")
-        return Chunks([lambda make=make: layer(make()) for make in self.makers], self.size, self.axis)
+        return Chunks([lambda make=make: layer(make(), *others) for make in self.makers], self.size, self.axis)
 
     def map(self, function: Callable[..., T], *others: Tensor | None) -> list[T]:
         """``function(tokens, *parts)`` of each chunk, with its part of other tensors that have an axis of points."""
@@ -53,6 +53,10 @@ class Chunks:
             return [run(*row) for row in rows]
         # Nothing here is random, and autocast is restored.
         return [checkpoint(run, *row, use_reentrant=False, preserve_rng_state=False) for row in rows]
+
+    def whole(self) -> Tensor:
+        """All tokens at once."""
+        return torch.cat(self.map(lambda V: V), self.axis)
 
     def _split(self, x: Tensor | None) -> Sequence[Tensor | None]:
         return [None] * len(self.makers) if x is None else x.split(self.size, self.axis)

@@ -63,7 +63,8 @@ class VNEncoderBlock(nn.Module):
 
     Shape:
         (..., N, C, S) with ``mask`` (..., N) -> (..., N, C, S). Where ``context`` (..., N', C, S) is given, or `Chunks`
-        of it, keys and values come from it and the mask is (..., N'): the cross-attention of Fig. 5.
+        of it, keys and values come from it and the mask is (..., N'): the cross-attention of Fig. 5. ``own_mask``
+        (..., N) then says which tokens of V exist, for batch statistics.
 
     Differences from the paper: the defaults. Its own are norm="layer", norm_position="post", mlp_norm="batch" and
     relu_eps=0.
@@ -111,12 +112,14 @@ class VNEncoderBlock(nn.Module):
         V: Float[Tensor, "*batch M C S"],
         mask: Bool[Tensor, "*batch N"] | Packing | None = None,
         context: Float[Tensor, "*batch N C S"] | Chunks | None = None,
+        own_mask: Bool[Tensor, "*batch M"] | None = None,
     ) -> Float[Tensor, "*batch M C S"]:
         require_channels(V, self.attention.channels, "VNEncoderBlock")
         require_spatial_dim(V, self.attention.spatial_dim, "VNEncoderBlock")
         if not isinstance(mask, Tensor) and context is None and self._is_plain() and half_precision(V) is not None:
             return self._by_kernels(V, mask)
-        own_mask = mask if context is None and isinstance(mask, Tensor) else None  # of V's own, for batch statistics
+        if context is None and isinstance(mask, Tensor):
+            own_mask = mask
         if self.norm_position == "post":
             V = self.attention_norm(V + self._attend(V, context, mask), own_mask)
             return self.mlp_norm(V + self.mlp(V, own_mask), own_mask)

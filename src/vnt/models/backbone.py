@@ -122,9 +122,10 @@ class VNTrunk(nn.Module):
             "bias_epsilon": config.bias_epsilon,
             "spatial_dim": config.spatial_dim,
         }
+        self.pools_latents = config.pools_latents
         size = (config.channels, config.num_heads, config.depth)
         if config.num_latents > 0:
-            self.encoder = VNLatentEncoder(*size, config.num_latents, **options)
+            self.encoder = VNLatentEncoder(*size, config.num_latents, read_back=config.read_back, **options)
         else:
             self.encoder = VNEncoder(*size, **options)
         self.chirality = None
@@ -133,27 +134,33 @@ class VNTrunk(nn.Module):
 
     def forward(
         self, V: Float[Tensor, "*batch N C S"] | Chunks, mask: Bool[Tensor, "*batch N"] | Packing | None
-    ) -> tuple[Float[Tensor, "*batch M C S"], Bool[Tensor, "*batch M"] | Packing | None]:
-        """The encoded tokens, and which of them exist: all latents do."""
+    ) -> tuple[Float[Tensor, "*batch M C S"] | Chunks, Bool[Tensor, "*batch M"] | Packing | None]:
+        """The encoded tokens, and which of them exist: all latents do. Points of a cloud in `Chunks` stay in them."""
         encoded = self.encoder(V, mask)
         if self.chirality is not None:
-            encoded = self.chirality(encoded)
-        return encoded, None if isinstance(self.encoder, VNLatentEncoder) else mask
+            encoded = encoded.through(self.chirality) if isinstance(encoded, Chunks) else self.chirality(encoded)
+        return encoded, None if self.pools_latents else mask
 
 
 def lift_cloud(
-    lift: VNLift, trunk: VNTrunk, tokens: InputTokens, scalars: Float[Tensor, "*batch N K"] | None = None
+    lift: VNLift,
+    trunk: VNTrunk,
+    tokens: InputTokens,
+    scalars: Float[Tensor, "*batch N K"] | None = None,
+    *,
+    in_chunks: bool = True,
 ) -> Float[Tensor, "*batch N C S"] | Chunks:
     """The lifted cloud, or `Chunks` of it where latents will read it and it has more points than ``chunk_size``.
 
     Not where tokens depend on one another (edge-convolution; surroundings; VN-BatchNorm in training, by its
-    statistics), nor in an exported program, whose one graph serves clouds of any size: those hold all tokens at once.
+    statistics), where what follows needs all of them (``in_chunks=False``), nor in an exported program, whose one graph
+    serves clouds of any size: those hold all tokens at once.
     """
     size, axis = lift.chunk_size, tokens.positions.ndim - 2
-    if size == 0 or not isinstance(trunk.encoder, VNLatentEncoder) or is_exporting():
+    if size == 0 or not in_chunks or not isinstance(trunk.encoder, VNLatentEncoder) or is_exporting():
         return lift(tokens, scalars)
-    norm = trunk.encoder.input_norm
-    depends = lift.surroundings or mixes_points(lift) or (norm is not None and mixes_points(norm))
+    parts = (lift, trunk.encoder.input_norm, trunk.encoder.read_back)
+    depends = lift.surroundings or any(mixes_points(part) for part in parts if part is not None)
     if tokens.positions.shape[axis] <= size or depends:
         return lift(tokens, scalars)
     chunks = tokens.split(size)
@@ -164,14 +171,14 @@ def lift_cloud(
 class LateAttributes(nn.Module):
     """The attributes that belong to each encoded token (late fusion, Fig. 4).
 
-    Without latents a token is a point and has its own. A latent reads those of all points, by an attention whose
-    queries and keys turn with the cloud and whose values, being scalars, do not.
+    A token that is a point has its own. A latent reads those of all points, by an attention whose queries and keys turn
+    with the cloud and whose values, being scalars, do not.
     """
 
     def __init__(self, config: BackboneConfig):
         super().__init__()
         self.query, self.key = None, None
-        if config.num_latents > 0:
+        if config.pools_latents:
             self.query = VNLinear(config.channels, config.channels, spatial_dim=config.spatial_dim)
             self.key = VNLinear(config.channels, config.channels, spatial_dim=config.spatial_dim)
 

@@ -1,15 +1,19 @@
 """The rotation-invariant classifier (section 8.1, Figs. 1a and 4a)."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt.geometry import Packing, masked_max, masked_mean, pack_ragged
 from vnt.layers import VNInvariant
+from vnt.layers.chunks import Chunks, mixes_points
 from vnt.models.backbone import Features, LateAttributes, VNLift, VNTrunk, lift_cloud
 from vnt.models.config import ClassifierConfig
 from vnt.models.heads import make_head, make_point_mlp
 from vnt.models.tokens import input_tokens, num_input_channels
+from vnt.precision import at_least_float32
 
 
 class VNTransformerClassifier(nn.Module):
@@ -17,7 +21,8 @@ class VNTransformerClassifier(nn.Module):
 
     Centre → lift → VN-Transformer encoder → VN-Invariant → flatten → MLP on each point → pool → MLP. Under early fusion
     attributes are coordinates from the start (partial invariance, Proposition 5); under late fusion they join the
-    invariant features. With ``num_latents`` the encoder is that of Fig. 5.
+    invariant features. With ``num_latents`` the encoder is that of Fig. 5, and with ``read_back`` points read from the
+    latents before they are pooled.
 
     Args:
         config: a `ClassifierConfig`; `paper_classifier()` gives the paper's literal arrangement.
@@ -65,12 +70,11 @@ class VNTransformerClassifier(nn.Module):
         mask: Bool[Tensor, "*batch N"] | None = None,
         vectors: Float[Tensor, "*batch N K 3"] | None = None,
     ) -> Float[Tensor, "*batch classes"]:
-        features, where = self._encode(points, attributes, mask, vectors)
-        packed = isinstance(where, Packing)
-        x = features.invariant
-        if self.point_mlp is not None:
-            x = self.point_mlp(x, None if packed else where)
-        if packed:
+        V, scalars, where = self._encode(points, attributes, mask, vectors)
+        if isinstance(V, Chunks):
+            return self.head(self._merge(V.map(self._pool_chunk, scalars, mask)))
+        x = self._describe(V, scalars, where)
+        if isinstance(where, Packing):
             x, where = where.unpack(x), mask
         return self.head(self._pool(x, where))
 
@@ -81,35 +85,65 @@ class VNTransformerClassifier(nn.Module):
         mask: Bool[Tensor, "*batch N"] | None = None,
         vectors: Float[Tensor, "*batch N K 3"] | None = None,
     ) -> Features:
-        """Equivariant and invariant features of each point (of each latent, where there are latents).
+        """Equivariant and invariant features of each point (of each latent, where latents are what is pooled).
 
         Rows under the mask are finite but mean nothing.
         """
-        features, where = self._encode(points, attributes, mask, vectors)
+        V, scalars, where = self._encode(points, attributes, mask, vectors)
+        if isinstance(V, Chunks):
+            V = V.whole()
+        features = Features(V, self._invariants(V, scalars))
         return Features(*map(where.unpack, features)) if isinstance(where, Packing) else features
 
     def _encode(
         self, points: Tensor, attributes: Tensor | None, mask: Tensor | None, vectors: Tensor | None
-    ) -> tuple[Features, Tensor | Packing | None]:
-        """The features of each token, and which of them exist; a ragged batch is packed."""
+    ) -> tuple[Tensor | Chunks, Tensor | None, Tensor | Packing | None]:
+        """The encoded tokens, the attributes that join their invariants, and which exist; a ragged batch is packed."""
         tokens = input_tokens(self.config, points, attributes, mask, vectors, scale_vectors=False)
-        lifted, scalars = lift_cloud(self.lift, self.trunk, tokens), tokens.scalars
+        in_chunks = self.config.pools_latents or self.point_mlp is None or not mixes_points(self.point_mlp)
+        lifted = lift_cloud(self.lift, self.trunk, tokens, in_chunks=in_chunks)
+        scalars = tokens.scalars
         where = mask if self.config.num_latents > 0 else pack_ragged(mask)
         if isinstance(where, Packing) and isinstance(lifted, Tensor):
             lifted = where.pack(lifted)
             scalars = None if scalars is None else where.pack(scalars)
         V, encoded = self.trunk(lifted, where)
-        invariant = self.invariant(V).flatten(-2)
-        if self.late_attributes is not None and scalars is not None:
+        if self.late_attributes is None or scalars is None:
+            return V, None, encoded
+        if isinstance(V, Tensor):
             scalars = self.late_attributes(V, lifted, scalars, None if isinstance(where, Packing) else mask)
-            dtype = self.head[0].weight.dtype  # that of autocast would round attributes
-            invariant = torch.cat([invariant.to(dtype), scalars.to(dtype)], -1)
-        return Features(V, invariant), encoded
+        return V, scalars, encoded
+
+    def _invariants(self, V: Float[Tensor, "*tokens C S"], scalars: Float[Tensor, "*tokens d_A"] | None) -> Tensor:
+        """VN-Invariant of each token, flattened, with its attributes under late fusion."""
+        invariant = self.invariant(V).flatten(-2)
+        if scalars is None:
+            return invariant
+        dtype = next(self.head.parameters()).dtype  # that of autocast would round attributes
+        return torch.cat([invariant.to(dtype), scalars.to(dtype)], -1)
+
+    def _describe(self, V: Tensor, scalars: Tensor | None, where: Tensor | Packing | None) -> Tensor:
+        """What is pooled of each token."""
+        x = self._invariants(V, scalars)
+        return x if self.point_mlp is None else self.point_mlp(x, None if isinstance(where, Packing) else where)
+
+    def _pool_chunk(self, V: Tensor, scalars: Tensor | None, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Of the points of one chunk: how many they are, their mean and their largest values."""
+        x = self._describe(V, scalars, mask)
+        exist = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device) if mask is None else mask
+        return exist.sum(-1, keepdim=True), masked_mean(x, exist, -2), masked_max(x, exist, -2)
+
+    def _merge(self, pools: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
+        """The pool of a cloud out of those of its chunks."""
+        counts, means, largest = (torch.stack(parts) for parts in zip(*pools, strict=True))
+        share = at_least_float32(counts.to(means.dtype)) / counts.sum(0).clamp(min=1)
+        mean = (share * means).sum(0).to(means.dtype)
+        return self._join(lambda: mean, lambda: largest.amax(0))
 
     def _pool(self, x: Float[Tensor, "*batch N F"], mask: Bool[Tensor, "*batch N"] | None) -> Tensor:
-        parts = []
-        if self.config.pooling != "max":
-            parts.append(masked_mean(x, mask, -2))
-        if self.config.pooling != "mean":
-            parts.append(masked_max(x, mask, -2))
-        return torch.cat(parts, -1)
+        return self._join(lambda: masked_mean(x, mask, -2), lambda: masked_max(x, mask, -2))
+
+    def _join(self, mean: Callable[[], Tensor], largest: Callable[[], Tensor]) -> Tensor:
+        """The mean and the largest values, or the one of them that the config asks for."""
+        chosen = {"mean": (mean,), "max": (largest,), "mean+max": (mean, largest)}[self.config.pooling]
+        return torch.cat([each() for each in chosen], -1)

@@ -42,6 +42,8 @@ class BackboneConfig(Config):
             swapping two one-hot classes everywhere, changes nothing. A constant channel per attribute fixes the axes.
         chirality: adds cross products behind the encoder. Without them mirror images look alike.
         num_latents: M latents of Fig. 5 instead of attention among all points; 0 means none.
+        read_back: where there are latents, each point reads from them before anything is pooled. Without it latents
+            are what is pooled, as in the paper, and what a single point knows is lost: that costs much accuracy.
         chunk_size: points of a cloud whose tokens are held at once, where there are latents; 0 means all. A larger
             cloud is read in chunks, which are made once more in the backward pass: less memory, the same result.
         num_neighbors: k of the edge-convolution in the lift; 0 means none.
@@ -72,6 +74,7 @@ class BackboneConfig(Config):
     attribute_anchor: bool = True
     chirality: bool = False
     num_latents: int = 0
+    read_back: bool = False
     chunk_size: int = 524288
     num_neighbors: int = 0
     surroundings: tuple[float, ...] = ()
@@ -96,10 +99,17 @@ class BackboneConfig(Config):
                 f"attributes need a fusion and a fusion needs attributes: got num_attributes={self.num_attributes} "
                 f"with fusion={self.fusion!r}"
             )
+        if self.read_back and self.num_latents == 0:
+            raise ValueError("read_back needs latents to read from: got num_latents=0")
         if self.lift == "mlp" and self.num_neighbors > 0:
             raise ValueError(
                 f"lift='mlp' takes the place of an edge-convolution, got num_neighbors={self.num_neighbors} with it"
             )
+
+    @property
+    def pools_latents(self) -> bool:
+        """Whether the tokens that leave the encoder are latents, and not points."""
+        return self.num_latents > 0 and not self.read_back
 
     @property
     def spatial_dim(self) -> int:

@@ -128,7 +128,7 @@ class VNTransformerForecaster(nn.Module):
         self, past: Tensor, attributes: Tensor | None, mask: Tensor | None, vectors: Tensor | None
     ) -> tuple[Tensor, Tensor | None, InputTokens]:
         tokens, time = self.tokens(past, attributes, mask, vectors)
-        lifted = lift_cloud(self.lift, self.trunk, tokens, time)
+        lifted = lift_cloud(self.lift, self.trunk, tokens, time, in_chunks=self.config.pools_latents)
         V, encoded_mask = self.trunk(lifted, mask)
         if self.late_attributes is not None and self.late_gate is not None and tokens.scalars is not None:
             V = self.late_gate(V, self.late_attributes(V, lifted, tokens.scalars, mask))

@@ -83,26 +83,34 @@ def depth(outcome: Outcome, data_folder: Path | None) -> Picture:
     return "fig10", figure, "The violation behind each layer, as the audit measures it, in three precisions."
 
 
+def _place(name: str) -> tuple[str, str]:
+    """Where on a curve a row lies, and on which: ("16", "read back") for m16_read_back."""
+    value = "".join(filter(str.isdigit, name))
+    return value, name.partition(value)[2].replace("_", " ").strip()
+
+
 def curve(experiment: Experiment, outcomes: list[Outcome]) -> Picture | None:
     """Figures 7 and 8: the score and the speed of training against what the rows differ in."""
     groups = [[o for o in outcomes if o.row == row.name and o.scores] for row in experiment.rows]
     if not all(groups):
         return None
-    values = [int("".join(filter(str.isdigit, row.name))) for row in experiment.rows]
-    scores = {
-        test: [statistics.mean(o.scores[test] for o in group if o.scores) for group in groups] for test in ("I", "SO3")
-    }
+    places = [_place(row.name) for row in experiment.rows]
+    values = list(dict.fromkeys(value for value, _ in places))
     speeds = [sum(o.items * o.epochs for o in group) / max(sum(o.seconds for o in group), 1e-9) for group in groups]
     figure = Figure(figsize=(8, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for test, line in scores.items():
-        left.plot(range(len(values)), line, marker="o", label=f"test {test}")
+    for kind in dict.fromkeys(kind for _, kind in places):
+        mine = [i for i, place in enumerate(places) if place[1] == kind]
+        at = [values.index(places[i][0]) for i in mine]
+        for test, style in {"I": ":", "SO3": "-"}.items():
+            line = [statistics.mean(o.scores[test] for o in groups[i] if o.scores) for i in mine]
+            left.plot(at, line, style, marker="o", label=f"test {test} {kind}".strip())
+        right.plot(at, [speeds[i] / speeds[0] for i in mine], marker="o")
     left.legend(fontsize=8)
     left.set_ylabel(experiment.score)
-    right.plot(range(len(values)), [speed / speeds[0] for speed in speeds], marker="o", color="C2")
     right.set_ylabel(f"speed of training, of that at {values[0]}")
     for axes in (left, right):
-        axes.set_xticks(range(len(values)), [str(value) for value in values])
+        axes.set_xticks(range(len(values)), values)
         axes.set_xlabel(experiment.against or "")
         axes.grid(alpha=0.3)
     return experiment.name, figure, experiment.title

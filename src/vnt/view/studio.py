@@ -199,7 +199,7 @@ class CloudStudio:
         """Blocks of the equivariant model in which points attend to points."""
         model = self.pair.ours.model
         if self.pair.ours.about["model"].get("num_latents"):
-            return 0
+            return 0  # points attend to latents
         return sum(isinstance(module, VNMultiheadAttention) for module in model.modules())
 
     def nearest(self, R: Matrix, origin: NDArray, direction: NDArray) -> int | None:
