@@ -15,7 +15,8 @@ class Row:
         config: how it is trained; None where it is only quoted.
         published: accuracy as a share, or average displacement error in metres; None where the paper has no number.
         optional: it is quoted, and trained only when it is asked for by name: it takes long.
-        teacher: the row whose runs, under the same rotation and with seeds 0, 1 and 2, it learns from.
+        teacher: the row whose run, under the same rotation, with seed 0 and without the validation split, it learns
+            from.
         start: the row whose run, under the same rotation and with the same seed, it goes on from.
     """
 

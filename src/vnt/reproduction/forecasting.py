@@ -56,15 +56,10 @@ def _block(prefix: str, about: str, dataset: str, *, published: bool = False, ti
             ("literal_0", "the paper to the letter, ε = 0", unbiased, 4.91),
             ("literal_eps", "the paper to the letter, ε = 1e-6", literal, 3.95),
         ]
-    rows = [
+    return [
         Row(prefix + name, about + title, config, number if published else None)
         for name, title, config, number in found
     ]
-    return rows + [_taught(row) for row in rows if published and row.name in ("transformer_z", "vn_0")]
-
-
-def _taught(row: Row) -> Row:
-    return Row(f"{row.name}_taught", f"{row.title}, taught by three of its kind", row.config, teacher=row)
 
 
 def _biased(config: TrainConfig) -> TrainConfig:

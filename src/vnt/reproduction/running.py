@@ -22,8 +22,8 @@ from vnt.training.run_folder import RunFolder
 from vnt.training.runs import evaluate
 from vnt.training.task import load_split
 
-TEACHER_SEEDS = (0, 1, 2)
-"""Of the runs that a taught row learns from, whatever its own seed is."""
+TEACHER_SEED = 0
+"""Of the run that a taught row learns from, whatever its own seed is."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,11 @@ def _carry_out(
         if start.diverged:
             return Outcome(row.name, rotation, seed, run.path, diverged=f"its start: {start.diverged}")
     if row.teacher is not None:
-        teachers = [_carry_out(experiment, row.teacher, rotation, s, settings, say, watch) for s in TEACHER_SEEDS]
-        config = replace(config, teachers=tuple(str(teacher.folder) for teacher in teachers))
-        if failed := next((teacher.diverged for teacher in teachers if teacher.diverged), ""):
-            return Outcome(row.name, rotation, seed, run.path, diverged=f"its teacher: {failed}")
+        held_out = replace(settings, split="val")  # of what a teacher has learned by heart it tells only the labels
+        teacher = _carry_out(experiment, row.teacher, rotation, TEACHER_SEED, held_out, say, watch)
+        config = replace(config, teachers=(str(teacher.folder),))
+        if teacher.diverged:
+            return Outcome(row.name, rotation, seed, run.path, diverged=f"its teacher: {teacher.diverged}")
     say(f"{experiment.name}: {row.title}, trained under {rotation}, seed {seed}")
     return _outcome(row, config, run, settings, split, watch)
 
