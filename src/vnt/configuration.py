@@ -68,7 +68,7 @@ class Config(metaclass=RefuseUnknownKeys):
 def _is_instance(value: Any, hint: Any) -> bool:
     """Whether a value fits a plain type or a union of plain types; whole numbers are fine as floats, bools are not."""
     if get_origin(hint) is tuple:
-        return isinstance(value, tuple)
+        return isinstance(value, tuple) and all(_is_instance(each, get_args(hint)[0]) for each in value)
     kinds = get_args(hint) or (hint,)
     if isinstance(value, bool):
         return bool in kinds

@@ -40,12 +40,22 @@ def masked(count: int, tokens: int) -> torch.Tensor:
 
 EARLY = {"num_attributes": 2, "fusion": "early"}
 LATE = {"num_attributes": 2, "fusion": "late"}
+READ_BACK = {"num_latents": 4, "read_back": True}
 CASES = {
     "classifier": lambda e: (classifier(e), [torch.randn(3, 20, 3)]),
     "masked": lambda e: (classifier(e), [torch.randn(3, 20, 3), None, masked(3, 20)]),
     "early": lambda e: (classifier(e, **EARLY), [torch.randn(3, 20, 3), torch.randn(3, 20, 2), masked(3, 20)]),
     "late": lambda e: (classifier(e, **LATE), [torch.randn(3, 20, 3), torch.randn(3, 20, 2)]),
     "latents": lambda e: (classifier(e, num_latents=4), [torch.randn(3, 20, 3), None, masked(3, 20)]),
+    "read back": lambda e: (classifier(e, **READ_BACK), [torch.randn(3, 20, 3), None, masked(3, 20)]),
+    "read back late": lambda e: (
+        classifier(e, **READ_BACK, **LATE),
+        [torch.randn(3, 20, 3), torch.randn(3, 20, 2), masked(3, 20)],
+    ),
+    "read back forecaster": lambda e: (
+        forecaster(e, **READ_BACK),
+        [torch.randn(3, 11, 3).cumsum(1), None, masked(3, 11).flip(-1)],
+    ),
     "chirality": lambda e: (classifier(e, chirality=True), [torch.randn(3, 20, 3)]),
     "forecaster": lambda e: (forecaster(e), [torch.randn(3, 11, 3).cumsum(1)]),
     "smooth forecaster": lambda e: (forecaster(e, num_motions=4), [torch.randn(3, 11, 3).cumsum(1)]),

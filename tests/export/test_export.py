@@ -46,6 +46,7 @@ def by_name(signature, inputs):
         (classifier, "default"),
         (classifier, "surroundings early"),
         (classifier, "latents late"),
+        (classifier, "latents read back late"),
         (classifier, "normals early"),
         (forecaster, "late"),
     ],
@@ -68,6 +69,7 @@ def test_a_program_is_the_model(make, name, tmp_path):
     [
         (classifier, "surroundings", {}),
         (classifier, "latents late", {"mask": True}),
+        (classifier, "latents read back late", {"mask": True}),
         (classifier, "normals", {"precision": "float16"}),
         (forecaster, "motions", {"mask": True}),
     ],

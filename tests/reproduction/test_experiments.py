@@ -43,7 +43,7 @@ def test_every_row_is_a_model_of_its_own(make):
         for row in each.rows:
             if row.config is not None:
                 build_model(row.config.model)
-    configs = [f"{row.config} {row.teacher}" for row in experiment.rows if row.config is not None]
+    configs = [f"{row.config} {row.teacher} {row.start}" for row in experiment.rows if row.config is not None]
     assert len(set(configs)) == len(configs)
 
 
@@ -73,10 +73,10 @@ def test_a_smoke_test_needs_no_download():
 def test_a_smoke_test_trains_nothing_twice():
     """The blocks of Table 3 differ in their data alone, for which one built-in set stands in."""
     small = smoke(table3())
-    configs = [(row.config, row.teacher) for row in small.rows]
+    configs = [(row.config, row.teacher, row.start) for row in small.rows]
     assert all(a != b for i, a in enumerate(configs) for b in configs[:i])
     assert {row.name.split("_")[0] for row in small.rows} == {"transformer", "vn", "constant", "linear", "literal"}
     assert published(small) == {}
     assert smoke(table1()).rotations == ("I",)
     taught = next(row for row in smoke(table1()).rows if row.name == "taught")
-    assert taught.teacher.config.dataset == "shapes"
+    assert taught.teacher.row.config.dataset == "shapes"

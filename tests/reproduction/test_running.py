@@ -10,7 +10,7 @@ import torch
 
 from vnt.models.saving import load
 from vnt.reproduction import figures, pages
-from vnt.reproduction.experiments import Experiment, Row
+from vnt.reproduction.experiments import Experiment, Row, Teacher
 from vnt.reproduction.forecasting import table3
 from vnt.reproduction.reproduce import Reproduction
 from vnt.reproduction.running import Outcome, Settings, carry_out
@@ -78,14 +78,14 @@ def test_a_run_that_diverges_is_counted(tmp_path):
 def test_a_teacher_comes_first_and_has_not_seen_all(tmp_path):
     config = experiment().rows[1].config
     first = Row("first", "First", config)
-    taught = Row("taught", "Taught", config, teacher=first)
+    taught = Row("taught", "Taught", config, teacher=Teacher(first, seeds=(0, 3)))
     settings = Settings(tmp_path, seeds=(0,), device="cpu")
     said = []
     outcomes = carry_out(Experiment("school", "School", "", (taught,)), settings, say=said.append)
     assert [o.row for o in outcomes] == ["taught"]
-    assert [words.split(",")[0] for words in said] == ["school: First", "school: Taught"]
+    assert [words.split(",")[0] for words in said] == ["school: First", "school: First", "school: Taught"]
     about = RunFolder(outcomes[0].folder).about()
-    assert about["asked"]["teachers"] == ["first-I-0-held-out"]
+    assert about["asked"]["teachers"] == ["first-I-0-held-out", "first-I-3-held-out"]
     names = ("first-I-0-held-out", "taught-I-0")
     weights = [(tmp_path / "school" / name / "model.safetensors").read_bytes() for name in names]
     moved = tmp_path.rename(tmp_path.with_name("moved"))
@@ -163,10 +163,11 @@ def test_a_curve_of_two_kinds():
         for name, value in scores.items()
     ]
     figure = figures.curve(replace(experiment(), rows=rows, against="latents"), outcomes)[1]
-    left = figure.axes[0]
+    left, right = figure.axes
     assert [line.get_label() for line in left.lines] == ["test I", "test SO3", "test I read back", "test SO3 read back"]
     assert [list(line.get_xdata()) for line in left.lines[1::2]] == [[0, 1], [1]]
     assert [list(line.get_ydata()) for line in left.lines[1::2]] == [[0.9, 0.7], [0.8]]
+    assert [line.get_color() for line in right.lines] == [line.get_color() for line in left.lines[1::2]]
 
 
 def _quick(rows, config):

@@ -234,7 +234,7 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path):
         (lambda folder: train(config(device="tpu9"), folder / "x", data=clouds()), "device must be 'auto'"),
         (
             lambda folder: train(motion_config(teachers=(str(folder),)), folder / "x", data=tracks()),
-            "does not forecast the 5 steps",
+            "does not forecast the 5 steps of 0.1 s",
         ),
         (
             lambda folder: train(config(teachers=("shapes",)), folder / "x", data=clouds()),

@@ -1,6 +1,7 @@
 """Beginning with the weights of another model."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +16,8 @@ from vnt.training.starting import start_from
 @pytest.fixture
 def first(tmp_path):
     torch.manual_seed(7)
-    return str(save_pretrained(build_model(config().model), tmp_path / "first"))
+    about = {"class_names": list("abcde")}
+    return str(save_pretrained(build_model(config().model), tmp_path / "first", about=about))
 
 
 def test_a_run_begins_with_the_weights_of_another(tmp_path, first):
@@ -42,6 +44,26 @@ def test_what_the_data_decide_begins_anew(tmp_path, ours, changes):
     assert 0 < len(anew) < 4
     for name, value in after.items():
         assert torch.equal(value, before[name] if name in anew else theirs[name])
+
+
+def test_other_classes_of_the_same_number_begin_anew(tmp_path, first):
+    still = config(start=first, epochs=1, learning_rate=0.0, ema=0.0)
+    begun = train(still, tmp_path / "run", data=replace(clouds(), class_names=tuple("vwxyz"))).model
+    theirs = load(first).state_dict()
+    changed = [name for name, value in begun.named_parameters() if not torch.equal(value, theirs[name])]
+    assert changed == ["head.4.weight", "head.4.bias"]
+
+
+def test_a_run_that_was_stopped_goes_on_without_its_start(tmp_path, first):
+    begun = config(start=first, epochs=2)
+    whole = train(begun, tmp_path / "whole", data=clouds())
+    train(begun, tmp_path / "run", data=clouds())
+    states = sorted((tmp_path / "run" / "checkpoints").glob("state-*"))
+    steps = {int(path.stem.split("-")[1].split(".")[0]) for path in states}
+    Path(first).rename(tmp_path / "gone")
+    again = train(begun, tmp_path / "run", data=clouds(), resume=True, from_step=min(steps))
+    values = zip(whole.model.state_dict().values(), again.model.state_dict().values(), strict=True)
+    assert all(torch.equal(a, b) for a, b in values)
 
 
 def test_another_model_is_refused(tmp_path, first):

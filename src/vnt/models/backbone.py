@@ -20,7 +20,7 @@ from vnt.precision import full_precision
 
 
 class Features(NamedTuple):
-    """What a model knows of each point, or of each latent where the config has latents.
+    """What a model knows of each point, or of each latent where latents are what is pooled.
 
     Attributes:
         equivariant: (..., N, C, S), turns with the cloud.

@@ -130,14 +130,16 @@ class VNTransformerClassifier(nn.Module):
     def _pool_chunk(self, V: Tensor, scalars: Tensor | None, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Of the points of one chunk: how many they are, their mean and their largest values."""
         x = self._describe(V, scalars, mask)
-        exist = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device) if mask is None else mask
-        return exist.sum(-1, keepdim=True), masked_mean(x, exist, -2), masked_max(x, exist, -2)
+        *batch, N, _ = x.shape
+        count = torch.full((*batch, 1), N, device=x.device) if mask is None else mask.sum(-1, keepdim=True)
+        return count, masked_mean(x, mask, -2), masked_max(x, mask, -2)
 
     def _merge(self, pools: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
         """The pool of a cloud out of those of its chunks."""
         counts, means, largest = (torch.stack(parts) for parts in zip(*pools, strict=True))
-        share = at_least_float32(counts.to(means.dtype)) / counts.sum(0).clamp(min=1)
-        mean = (share * means).sum(0).to(means.dtype)
+        exact = at_least_float32(means)
+        share = counts.to(exact.dtype) / counts.sum(0).clamp(min=1)
+        mean = (share * exact).sum(0).to(means.dtype)
         return self._join(lambda: mean, lambda: largest.amax(0))
 
     def _pool(self, x: Float[Tensor, "*batch N F"], mask: Bool[Tensor, "*batch N"] | None) -> Tensor:

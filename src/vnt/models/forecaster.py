@@ -108,7 +108,7 @@ class VNTransformerForecaster(nn.Module):
         mask: Bool[Tensor, "*batch T"] | None = None,
         vectors: Float[Tensor, "*batch T K 3"] | None = None,
     ) -> Features:
-        """Equivariant features of each step (or latent), and their channel lengths as invariant ones.
+        """Equivariant features of each step (of each latent, where these are pooled), and the length of each channel.
 
         Rows under the mask are finite but mean nothing.
         """

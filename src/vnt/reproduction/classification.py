@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from vnt.models.recipes import paper_classifier
-from vnt.reproduction.experiments import Experiment, Row
+from vnt.reproduction.experiments import Experiment, Row, Teacher
 from vnt.training.config import TrainConfig
 from vnt.training.recipes import recipe
 
@@ -41,7 +41,7 @@ def _literal(epsilon: float) -> TrainConfig:
 def table1() -> Experiment:
     """ModelNet40."""
     best = Row("best", "VN-Transformer, our best", recipe("modelnet40"))
-    taught = Row("taught", "the same, taught by the one above", recipe("modelnet40"), teacher=best)
+    taught = Row("taught", "the same, taught by the one above", recipe("modelnet40"), teacher=Teacher(best))
     finish = replace(recipe("modelnet40"), num_points=0, mix=0.0, epochs=6, learning_rate=3e-4, warmup=0.1, ema=0.99)
     return Experiment(
         "table1",
@@ -55,11 +55,15 @@ def table1() -> Experiment:
             Row("vn_pointnet", "VN-PointNet", recipe("modelnet40_vn_pointnet"), 0.772),
             Row("vn_dgcnn", "VN-DGCNN", recipe("modelnet40_vn_dgcnn"), 0.900),
             Row("small", "VN-Transformer, at most 0.04M", small(), 0.908),
-            Row("small_taught", "the same, taught by our best", small(), teacher=best),
+            Row("small_taught", "the same, taught by our best", small(), teacher=Teacher(best)),
             best,
             taught,
             Row(
-                "finished", "the same, then six epochs of whole clouds, none mixed", finish, teacher=best, start=taught
+                "finished",
+                "the same, then six epochs of whole clouds, none mixed",
+                finish,
+                teacher=Teacher(best),
+                start=taught,
             ),
             Row("literal", "VN-Transformer, the paper to the letter, ε = 1e-6", _literal(EPSILON), 0.908),
         ),

@@ -6,6 +6,22 @@ from vnt.training.config import Rotation, TrainConfig
 
 
 @dataclass(frozen=True)
+class Teacher:
+    """The runs that a row learns from, under its own rotation.
+
+    Attributes:
+        row: how they are trained.
+        seeds: one run for each.
+        hold_out: without the validation split. What a teacher says of what it has learned by heart is the label, so
+            that of classes it should not know all.
+    """
+
+    row: "Row"
+    seeds: tuple[int, ...] = (0,)
+    hold_out: bool = True
+
+
+@dataclass(frozen=True)
 class Row:
     """One line of a table, or one point of a curve.
 
@@ -15,8 +31,7 @@ class Row:
         config: how it is trained; None where it is only quoted.
         published: accuracy as a share, or average displacement error in metres; None where the paper has no number.
         optional: it is quoted, and trained only when it is asked for by name: it takes long.
-        teacher: the row whose run, under the same rotation, with seed 0 and without the validation split, it learns
-            from.
+        teacher: the runs that it learns from.
         start: the row whose run, under the same rotation and with the same seed, it goes on from.
     """
 
@@ -25,7 +40,7 @@ class Row:
     config: TrainConfig | None
     published: float | None = None
     optional: bool = False
-    teacher: "Row | None" = None
+    teacher: Teacher | None = None
     start: "Row | None" = None
 
 

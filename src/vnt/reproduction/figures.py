@@ -99,14 +99,17 @@ def curve(experiment: Experiment, outcomes: list[Outcome]) -> Picture | None:
     speeds = [sum(o.items * o.epochs for o in group) / max(sum(o.seconds for o in group), 1e-9) for group in groups]
     figure = Figure(figsize=(8, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for kind in dict.fromkeys(kind for _, kind in places):
+    kinds = list(dict.fromkeys(kind for _, kind in places))
+    for number, kind in enumerate(kinds):
         mine = [i for i, place in enumerate(places) if place[1] == kind]
         at = [values.index(places[i][0]) for i in mine]
         for test, style in {"I": ":", "SO3": "-"}.items():
             line = [statistics.mean(o.scores[test] for o in groups[i] if o.scores) for i in mine]
-            left.plot(at, line, style, marker="o", label=f"test {test} {kind}".strip())
-        right.plot(at, [speeds[i] / speeds[0] for i in mine], marker="o")
+            left.plot(at, line, style, color=f"C{number}", marker="o", label=f"test {test} {kind}".strip())
+        right.plot(at, [speeds[i] / speeds[0] for i in mine], color=f"C{number}", marker="o", label=kind or "pooled")
     left.legend(fontsize=8)
+    if len(kinds) > 1:
+        right.legend(fontsize=8)
     left.set_ylabel(experiment.score)
     right.set_ylabel(f"speed of training, of that at {values[0]}")
     for axes in (left, right):

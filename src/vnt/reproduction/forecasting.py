@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from vnt.models.recipes import paper_forecaster
-from vnt.reproduction.experiments import Experiment, Row
+from vnt.reproduction.experiments import Experiment, Row, Teacher
 from vnt.training.config import TrainConfig
 from vnt.training.recipes import recipe
 
@@ -58,10 +58,16 @@ def _block(prefix: str, about: str, dataset: str, *, published: bool = False, ti
             ("literal_0", "the paper to the letter, ε = 0", unbiased, 4.91),
             ("literal_eps", "the paper to the letter, ε = 1e-6", literal, 3.95),
         ]
-    return [
+    rows = [
         Row(prefix + name, about + title, config, number if published else None)
         for name, title, config, number in found
     ]
+    return rows + [_taught(row) for row in rows if published and row.name in ("transformer_z", "vn_0")]
+
+
+def _taught(row: Row) -> Row:
+    teacher = Teacher(row, seeds=(0, 1, 2), hold_out=False)
+    return Row(f"{row.name}_taught", f"{row.title}, taught by three of its kind", row.config, teacher=teacher)
 
 
 def _biased(config: TrainConfig) -> TrainConfig:

@@ -22,9 +22,6 @@ from vnt.training.run_folder import RunFolder
 from vnt.training.runs import evaluate
 from vnt.training.task import load_split
 
-TEACHER_SEED = 0
-"""Of the run that a taught row learns from, whatever its own seed is."""
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -93,26 +90,45 @@ def _carry_out(
     say: Callable[[str], None],
     watch: Callable[[Moment], None] | None,
 ) -> Outcome:
-    """One run, and before it those that it goes on from and learns from."""
+    """One run, trained and scored."""
+    split: Split = "val" if experiment.chooses else settings.split
+    outcome = _train(experiment, row, rotation, seed, split, settings, say, watch)
+    return outcome if outcome.diverged else _score(outcome, split, settings)
+
+
+def _train(
+    experiment: Experiment,
+    row: Row,
+    rotation: Rotation,
+    seed: int,
+    split: Split,
+    settings: Settings,
+    say: Callable[[str], None],
+    watch: Callable[[Moment], None] | None,
+) -> Outcome:
+    """One run, and before it those that it goes on from and learns from: an outcome that has no scores yet."""
     if row.config is None:
         raise ValueError(f"{row.title} is quoted, and cannot be trained")
-    split: Split = "val" if experiment.chooses else settings.split
     name = f"{row.name}-{rotation}-{seed}" + ("-held-out" if split == "val" else "")
     run = RunFolder(settings.folder / experiment.name / name)
     config = replace(row.config, rotation=rotation, seed=seed, device=settings.device, hold_out=split == "val")
+    outcome = Outcome(row.name, rotation, seed, run.path, epochs=config.epochs)
     if row.start is not None:
-        start = _carry_out(experiment, row.start, rotation, seed, settings, say, watch)
+        start = _train(experiment, row.start, rotation, seed, split, settings, say, watch)
         config = replace(config, start=str(start.folder))
         if start.diverged:
-            return Outcome(row.name, rotation, seed, run.path, diverged=f"its start: {start.diverged}")
+            return replace(outcome, diverged=f"its start: {start.diverged}")
     if row.teacher is not None:
-        held_out = replace(settings, split="val")  # of what a teacher has learned by heart it tells only the labels
-        teacher = _carry_out(experiment, row.teacher, rotation, TEACHER_SEED, held_out, say, watch)
-        config = replace(config, teachers=(str(teacher.folder),))
-        if teacher.diverged:
-            return Outcome(row.name, rotation, seed, run.path, diverged=f"its teacher: {teacher.diverged}")
+        theirs: Split = "val" if row.teacher.hold_out else split
+        teachers = [
+            _train(experiment, row.teacher.row, rotation, number, theirs, settings, say, watch)
+            for number in row.teacher.seeds
+        ]
+        config = replace(config, teachers=tuple(str(teacher.folder) for teacher in teachers))
+        if failed := next((teacher.diverged for teacher in teachers if teacher.diverged), ""):
+            return replace(outcome, diverged=f"its teacher: {failed}")
     say(f"{experiment.name}: {row.title}, trained under {rotation}, seed {seed}")
-    return _outcome(row, config, run, settings, split, watch)
+    return replace(outcome, diverged=_train_once(config, run, settings, watch))
 
 
 def _rotations(experiment: Experiment, config: TrainConfig, settings: Settings) -> tuple[Rotation, ...]:
@@ -122,20 +138,13 @@ def _rotations(experiment: Experiment, config: TrainConfig, settings: Settings) 
     return tuple(r for r in experiment.rotations if not settings.rotations or r in settings.rotations)
 
 
-def _outcome(
-    row: Row,
-    config: TrainConfig,
-    run: RunFolder,
-    settings: Settings,
-    split: Split,
-    watch: Callable[[Moment], None] | None,
-) -> Outcome:
+def _train_once(config: TrainConfig, run: RunFolder, settings: Settings, watch: Callable[[Moment], None] | None) -> str:
+    """Train, unless that has been done; says why the run diverged, where it did."""
     teachers = tuple(Path(teacher).name for teacher in config.teachers)  # wherever their folders lie
     asked = json.loads(replace(config, teachers=teachers, start=Path(config.start).name).to_json())
     about = run.about()
     if "asked" in about and TrainConfig.from_dict(about["asked"]) != TrainConfig.from_dict(asked):
         raise ValueError(f"{run.path}: trained with other settings than are asked for now; --out names another folder")
-    outcome = Outcome(row.name, config.rotation, config.seed, run.path, epochs=config.epochs)
     if not (about.get("finished") or about.get("diverged")):
         try:
             trained = train(config, run.path, resume=run.exists, data_folder=settings.data_folder, watch=watch)
@@ -147,10 +156,13 @@ def _outcome(
             if not trained.finished:
                 raise KeyboardInterrupt
             run.note({"asked": asked})
-    about = run.about()
-    if about.get("diverged"):
-        return replace(outcome, diverged=str(about["diverged"]))
-    model = load(run.path)
+    return str(run.about().get("diverged", ""))
+
+
+def _score(outcome: Outcome, split: Split, settings: Settings) -> Outcome:
+    """What there is to know of a run that has finished."""
+    run = RunFolder(outcome.folder)
+    about, model = run.about(), load(run.path)
     return replace(
         outcome,
         scores=_scores(run, split, settings),

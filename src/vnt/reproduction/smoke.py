@@ -38,7 +38,8 @@ def _what_is_trained(row: Row) -> tuple[Any, ...]:
 
 def _shrink_row(row: Row) -> Row:
     config = None if row.config is None else shrink(row.config)
-    teacher, start = (other and _shrink_row(other) for other in (row.teacher, row.start))
+    teacher = row.teacher and replace(row.teacher, row=_shrink_row(row.teacher.row))
+    start = row.start and _shrink_row(row.start)
     return replace(row, config=config, teacher=teacher, start=start, published=None)
 
 

@@ -42,8 +42,8 @@ class TrainConfig(Config):
         schedule: of the learning rate after the warm-up: "cosine" or "linear" to the final one, or "constant".
         warmup: share of all steps in which the learning rate rises from zero.
         label_smoothing: of the cross-entropy.
-        start: a model to begin with, as `vnt.load` takes it. Classes and steps may be others than its own: the
-            layers that depend on them begin anew.
+        start: a model to begin with, as `vnt.load` takes it. Classes, and the number of steps, may be others than its
+            own: the layers that depend on them begin anew.
         teachers: models to learn from, as `vnt.load` takes them: half of the loss is then the distance to their mean
             answer, probabilities or forecasts, on the same clouds or tracks.
         clip_norm: gradients longer than this are shortened to it; 0 leaves them.

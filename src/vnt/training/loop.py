@@ -113,12 +113,13 @@ def _train(
         raise ValueError(f"a batch of {config.batch_size} cannot be spread over {group.count} processes")
     data = replace(data, train=data.train.to(group.device), val=data.val.to(group.device))
 
+    state = load_state(run.checkpoints, step=from_step) if resume else None
     torch.manual_seed(config.seed)
     if model is None:
         config = replace(config, model=fit_model(config.model, data))
         model = build_model(config.model)
-        if config.start:
-            start_from(model, config.model, config.start)
+        if config.start and state is None:
+            start_from(model, config.model, config.start, data.class_names)
     elif config.start:
         raise ValueError("a model of your own begins as it is: load weights into it before training")
     model = model.to(group.device)
@@ -144,7 +145,7 @@ def _train(
         open_run(run, config, data, num_steps, own, resume=resume)
 
     step, spent, loss_sum = 0, 0.0, torch.zeros((), dtype=torch.float64, device=group.device)
-    if resume and (state := load_state(run.checkpoints, step=from_step)) is not None:
+    if state is not None:
         unpack(state, run.checkpoints, model, average.model, optimizer)
         step = state.step
         loss_sum += state.rest["loss_sum"]

@@ -57,10 +57,12 @@ def _require_same_answers(teacher: str, config: TrainConfig, data: Data) -> None
     for name in ("num_attributes", "num_vectors"):
         if theirs.get(name, 0) != getattr(config.model, name):
             raise ValueError(f"teacher {teacher} has another {name} than the model that is to learn from it")
+    if tuple(about.get("attribute_names", data.attribute_names)) != tuple(data.attribute_names):
+        raise ValueError(f"teacher {teacher} has other attributes than the data: {about['attribute_names']}")
     if config.task == "forecast":
         steps = data.train.tensors()["future"].shape[1]
-        if theirs.get("num_future") != steps:
-            raise ValueError(f"teacher {teacher} does not forecast the {steps} steps of the data")
+        if theirs.get("num_future") != steps or about.get("dt", data.dt) != data.dt:
+            raise ValueError(f"teacher {teacher} does not forecast the {steps} steps of {data.dt} s of the data")
     elif tuple(about.get("class_names", ())) != tuple(data.class_names):
         known = len(about.get("class_names", ()))
         raise ValueError(f"teacher {teacher} knows {known} classes, which are not those of the data")
