@@ -110,7 +110,7 @@ def test_a_chunk_counts_in_full_whatever_the_precision(dtype):
     """65,505 points are infinitely many in float16, and 524,289 as many as 524,288 in bfloat16."""
     model = classifier("latents read back", pooling="mean")
     counts, means = torch.tensor([[524288], [300001]]), torch.tensor([[1.0], [-2.0]], dtype=dtype)
-    merged = model._merge([(count, mean, mean) for count, mean in zip(counts, means, strict=True)])
+    merged = model._merge([[count, mean] for count, mean in zip(counts, means, strict=True)])
     expected = (524288 - 2 * 300001) / (524288 + 300001)
     assert merged.dtype == dtype
     assert abs(float(merged) - expected) <= torch.finfo(dtype).eps * abs(expected)

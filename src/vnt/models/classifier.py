@@ -1,7 +1,5 @@
 """The rotation-invariant classifier (section 8.1, Figs. 1a and 4a)."""
 
-from collections.abc import Callable
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -76,7 +74,7 @@ class VNTransformerClassifier(nn.Module):
         x = self._describe(V, scalars, where)
         if isinstance(where, Packing):
             x, where = where.unpack(x), mask
-        return self.head(self._pool(x, where))
+        return self.head(torch.cat(self._pool(x, where), -1))
 
     def features(
         self,
@@ -127,25 +125,30 @@ class VNTransformerClassifier(nn.Module):
         x = self._invariants(V, scalars)
         return x if self.point_mlp is None else self.point_mlp(x, None if isinstance(where, Packing) else where)
 
-    def _pool_chunk(self, V: Tensor, scalars: Tensor | None, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Of the points of one chunk: how many they are, their mean and their largest values."""
+    def _pool(self, x: Float[Tensor, "*batch N F"], mask: Bool[Tensor, "*batch N"] | None) -> list[Tensor]:
+        """The mean over tokens and the largest values, or the one of them that the config asks for."""
+        parts = []
+        if self.config.pooling != "max":
+            parts.append(masked_mean(x, mask, -2))
+        if self.config.pooling != "mean":
+            parts.append(masked_max(x, mask, -2))
+        return parts
+
+    def _pool_chunk(self, V: Tensor, scalars: Tensor | None, mask: Tensor | None) -> list[Tensor]:
+        """How many points one chunk has, and their pool."""
         x = self._describe(V, scalars, mask)
         *batch, N, _ = x.shape
         count = torch.full((*batch, 1), N, device=x.device) if mask is None else mask.sum(-1, keepdim=True)
-        return count, masked_mean(x, mask, -2), masked_max(x, mask, -2)
+        return [count, *self._pool(x, mask)]
 
-    def _merge(self, pools: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
+    def _merge(self, pools: list[list[Tensor]]) -> Tensor:
         """The pool of a cloud out of those of its chunks."""
-        counts, means, largest = (torch.stack(parts) for parts in zip(*pools, strict=True))
-        exact = at_least_float32(means)
-        share = counts.to(exact.dtype) / counts.sum(0).clamp(min=1)
-        mean = (share * exact).sum(0).to(means.dtype)
-        return self._join(lambda: mean, lambda: largest.amax(0))
-
-    def _pool(self, x: Float[Tensor, "*batch N F"], mask: Bool[Tensor, "*batch N"] | None) -> Tensor:
-        return self._join(lambda: masked_mean(x, mask, -2), lambda: masked_max(x, mask, -2))
-
-    def _join(self, mean: Callable[[], Tensor], largest: Callable[[], Tensor]) -> Tensor:
-        """The mean and the largest values, or the one of them that the config asks for."""
-        chosen = {"mean": (mean,), "max": (largest,), "mean+max": (mean, largest)}[self.config.pooling]
-        return torch.cat([each() for each in chosen], -1)
+        counts, *parts = (torch.stack(each) for each in zip(*pools, strict=True))
+        merged = []
+        if self.config.pooling != "max":
+            means = at_least_float32(parts[0])
+            share = counts.to(means.dtype) / counts.sum(0).clamp(min=1)
+            merged.append((share * means).sum(0).to(parts[0].dtype))
+        if self.config.pooling != "mean":
+            merged.append(parts[-1].amax(0))
+        return torch.cat(merged, -1)

@@ -72,63 +72,73 @@ def carry_out(
     watch: Callable[[Moment], None] | None = None,
 ) -> list[Outcome]:
     """Every row under every training rotation with every seed; what has finished is not trained again."""
+    trainer = _Trainer(experiment.name, settings, say, watch)
+    split: Split = "val" if experiment.chooses else settings.split
     outcomes = []
     for row in experiment.rows:
         if row.config is None:
             continue
         for rotation in _rotations(experiment, row.config, settings):
-            outcomes += [_carry_out(experiment, row, rotation, seed, settings, say, watch) for seed in settings.seeds]
+            for seed in settings.seeds:
+                outcome = trainer.train(row, rotation, seed, split)
+                outcomes.append(outcome if outcome.diverged else _score(outcome, split, settings))
     return outcomes
 
 
-def _carry_out(
-    experiment: Experiment,
-    row: Row,
-    rotation: Rotation,
-    seed: int,
-    settings: Settings,
-    say: Callable[[str], None],
-    watch: Callable[[Moment], None] | None,
-) -> Outcome:
-    """One run, trained and scored."""
-    split: Split = "val" if experiment.chooses else settings.split
-    outcome = _train(experiment, row, rotation, seed, split, settings, say, watch)
-    return outcome if outcome.diverged else _score(outcome, split, settings)
+@dataclass(frozen=True)
+class _Trainer:
+    """Trains the runs of an experiment, each after those that it builds on."""
 
+    experiment: str
+    settings: Settings
+    say: Callable[[str], None]
+    watch: Callable[[Moment], None] | None
 
-def _train(
-    experiment: Experiment,
-    row: Row,
-    rotation: Rotation,
-    seed: int,
-    split: Split,
-    settings: Settings,
-    say: Callable[[str], None],
-    watch: Callable[[Moment], None] | None,
-) -> Outcome:
-    """One run, and before it those that it goes on from and learns from: an outcome that has no scores yet."""
-    if row.config is None:
-        raise ValueError(f"{row.title} is quoted, and cannot be trained")
-    name = f"{row.name}-{rotation}-{seed}" + ("-held-out" if split == "val" else "")
-    run = RunFolder(settings.folder / experiment.name / name)
-    config = replace(row.config, rotation=rotation, seed=seed, device=settings.device, hold_out=split == "val")
-    outcome = Outcome(row.name, rotation, seed, run.path, epochs=config.epochs)
-    if row.start is not None:
-        start = _train(experiment, row.start, rotation, seed, split, settings, say, watch)
-        config = replace(config, start=str(start.folder))
-        if start.diverged:
-            return replace(outcome, diverged=f"its start: {start.diverged}")
-    if row.teacher is not None:
-        theirs: Split = "val" if row.teacher.hold_out else split
-        teachers = [
-            _train(experiment, row.teacher.row, rotation, number, theirs, settings, say, watch)
-            for number in row.teacher.seeds
-        ]
-        config = replace(config, teachers=tuple(str(teacher.folder) for teacher in teachers))
-        if failed := next((teacher.diverged for teacher in teachers if teacher.diverged), ""):
-            return replace(outcome, diverged=f"its teacher: {failed}")
-    say(f"{experiment.name}: {row.title}, trained under {rotation}, seed {seed}")
-    return replace(outcome, diverged=_train_once(config, run, settings, watch))
+    def train(self, row: Row, rotation: Rotation, seed: int, split: Split) -> Outcome:
+        """One run, and before it those that it goes on from and learns from: an outcome that has no scores yet."""
+        if row.config is None:
+            raise ValueError(f"{row.title} is quoted, and cannot be trained")
+        name = f"{row.name}-{rotation}-{seed}" + ("-held-out" if split == "val" else "")
+        run = RunFolder(self.settings.folder / self.experiment / name)
+        config = replace(row.config, rotation=rotation, seed=seed, device=self.settings.device, hold_out=split == "val")
+        outcome = Outcome(row.name, rotation, seed, run.path, epochs=config.epochs)
+        if row.start is not None:
+            start = self.train(row.start, rotation, seed, split)
+            config = replace(config, start=str(start.folder))
+            if start.diverged:
+                return replace(outcome, diverged=f"its start: {start.diverged}")
+        if row.teacher is not None:
+            theirs: Split = "val" if row.teacher.hold_out else split
+            teachers = [self.train(row.teacher.row, rotation, number, theirs) for number in row.teacher.seeds]
+            config = replace(config, teachers=tuple(str(teacher.folder) for teacher in teachers))
+            if failed := next((teacher.diverged for teacher in teachers if teacher.diverged), ""):
+                return replace(outcome, diverged=f"its teacher: {failed}")
+        self.say(f"{self.experiment}: {row.title}, trained under {rotation}, seed {seed}")
+        return replace(outcome, diverged=self._train_once(config, run))
+
+    def _train_once(self, config: TrainConfig, run: RunFolder) -> str:
+        """Train, unless that has been done; says why the run diverged, where it did."""
+        teachers = tuple(Path(teacher).name for teacher in config.teachers)  # wherever their folders lie
+        asked = json.loads(replace(config, teachers=teachers, start=Path(config.start).name).to_json())
+        about = run.about()
+        if "asked" in about and TrainConfig.from_dict(about["asked"]) != TrainConfig.from_dict(asked):
+            raise ValueError(
+                f"{run.path}: trained with other settings than are asked for now; --out names another folder"
+            )
+        if not (about.get("finished") or about.get("diverged")):
+            try:
+                trained = train(
+                    config, run.path, resume=run.exists, data_folder=self.settings.data_folder, watch=self.watch
+                )
+            except ValueError as error:
+                if "the loss became" not in str(error):
+                    raise
+                run.note({"diverged": str(error), "asked": asked})
+            else:
+                if not trained.finished:
+                    raise KeyboardInterrupt
+                run.note({"asked": asked})
+        return str(run.about().get("diverged", ""))
 
 
 def _rotations(experiment: Experiment, config: TrainConfig, settings: Settings) -> tuple[Rotation, ...]:
@@ -136,27 +146,6 @@ def _rotations(experiment: Experiment, config: TrainConfig, settings: Settings) 
     if experiment.rotations is None:
         return (config.rotation,)
     return tuple(r for r in experiment.rotations if not settings.rotations or r in settings.rotations)
-
-
-def _train_once(config: TrainConfig, run: RunFolder, settings: Settings, watch: Callable[[Moment], None] | None) -> str:
-    """Train, unless that has been done; says why the run diverged, where it did."""
-    teachers = tuple(Path(teacher).name for teacher in config.teachers)  # wherever their folders lie
-    asked = json.loads(replace(config, teachers=teachers, start=Path(config.start).name).to_json())
-    about = run.about()
-    if "asked" in about and TrainConfig.from_dict(about["asked"]) != TrainConfig.from_dict(asked):
-        raise ValueError(f"{run.path}: trained with other settings than are asked for now; --out names another folder")
-    if not (about.get("finished") or about.get("diverged")):
-        try:
-            trained = train(config, run.path, resume=run.exists, data_folder=settings.data_folder, watch=watch)
-        except ValueError as error:
-            if "the loss became" not in str(error):
-                raise
-            run.note({"diverged": str(error), "asked": asked})
-        else:
-            if not trained.finished:
-                raise KeyboardInterrupt
-            run.note({"asked": asked})
-    return str(run.about().get("diverged", ""))
 
 
 def _score(outcome: Outcome, split: Split, settings: Settings) -> Outcome:

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vnt.data.batches import Batch, MotionBatch
+from vnt.data.batches import Batch, CloudBatch, MotionBatch
 from vnt.evaluation.evaluate import forward
 from vnt.models.saving import load, read_about
 from vnt.training.compiled import compiled
@@ -23,20 +22,22 @@ class TaughtLoss(nn.Module):
 
     def __init__(self, task: TaskLoss, teachers: Iterable[nn.Module]):
         super().__init__()
-        self.task, self.teachers = task, nn.ModuleList(teachers)
+        self.task, self.likeness, self.teachers = task, TaskLoss(), nn.ModuleList(teachers)
 
     def forward(self, output: Tensor, batch: Batch) -> Tensor:
-        with torch.no_grad():
-            answers = [forward(teacher, batch).float() for teacher in self.teachers]
-            if isinstance(batch, MotionBatch):
-                told = torch.stack([answer[..., :3] for answer in answers]).mean(0)
-            else:
-                told = torch.stack([answer.softmax(-1) for answer in answers]).mean(0)
-        if isinstance(batch, MotionBatch):
-            taught = self.task(output, replace(batch, future=told, known=None))
-        else:
-            taught = F.cross_entropy(output.float(), told)
-        return 0.5 * self.task(output, batch) + 0.5 * taught
+        return 0.5 * self.task(output, batch) + 0.5 * self.likeness(output, self.told(batch))
+
+    @torch.no_grad()
+    def told(self, batch: Batch) -> Batch:
+        """The batch with the teachers' answers for the truth."""
+        answers = torch.stack([forward(teacher, batch).float() for teacher in self.teachers])
+        match batch:
+            case CloudBatch():
+                return replace(batch, labels=answers.softmax(-1).mean(0))
+            case MotionBatch():
+                return replace(batch, future=answers[..., :3].mean(0), known=None)
+            case _:
+                raise ValueError(f"expected a CloudBatch or a MotionBatch, got {type(batch).__name__}")
 
 
 def make_loss(config: TrainConfig, data: Data, device: torch.device) -> nn.Module:
