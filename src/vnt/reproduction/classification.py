@@ -42,7 +42,9 @@ def table1() -> Experiment:
     """ModelNet40."""
     best = Row("best", "VN-Transformer, our best", recipe("modelnet40"))
     taught = Row("taught", "the same, taught by the one above", recipe("modelnet40"), teacher=Teacher(best))
-    finish = replace(recipe("modelnet40"), num_points=0, mix=0.0, epochs=6, learning_rate=3e-4, warmup=0.1, ema=0.99)
+    deeper = _with(recipe("modelnet40"), depth=8)
+    deep = Row("deep_taught", "the same, twice as deep", deeper, teacher=Teacher(best))
+    finish = replace(deeper, num_points=0, mix=0.0, epochs=6, learning_rate=3e-4, warmup=0.1, ema=0.99)
     return Experiment(
         "table1",
         "Table 1: ModelNet40 test accuracy",
@@ -58,12 +60,13 @@ def table1() -> Experiment:
             Row("small_taught", "the same, taught by our best", small(), teacher=Teacher(best)),
             best,
             taught,
+            deep,
             Row(
                 "finished",
                 "the same, then six epochs of whole clouds, none mixed",
                 finish,
                 teacher=Teacher(best),
-                start=taught,
+                start=deep,
             ),
             Row("literal", "VN-Transformer, the paper to the letter, ε = 1e-6", _literal(EPSILON), 0.908),
         ),
