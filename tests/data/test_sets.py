@@ -10,6 +10,7 @@ from data.sets_on_disk import write_hdf5, write_meshes, write_packed, write_text
 from data.test_motion_set import scenes
 from vnt.data.modelnet import load_modelnet
 from vnt.data.motion_set import save
+from vnt.data.motion_inputs import ARROW_LENGTH, later_inputs
 from vnt.data.sets import SETS, as_batch, load_set
 
 
@@ -84,10 +85,67 @@ def test_velocities_turn_with_the_track():
 
 
 @pytest.mark.parametrize("name", ["heading", "yaw"])
-def test_angles_are_refused(name):
-    windows, _ = motion("speed", name)
-    with pytest.raises(ValueError, match=f"'{name}' is an angle, which does not turn with the frame: use velocity_x"):
-        as_batch(windows, ("speed", name))
+def test_an_angle_is_an_arrow(name):
+    windows, values = motion("speed", name, "velocity_x", "velocity_y")
+    batch = as_batch(windows, ("speed", name))
+    angle = values[..., 1]
+    assert torch.equal(batch.vectors, arrows_along(angle)[..., None, :])
+    assert torch.equal(batch.attributes, values[..., :1])
+    both = as_batch(windows, (name, "velocity_x", "velocity_y"))
+    assert torch.equal(both.vectors[..., 0, :2], values[..., 2:])  # velocity first, whatever the order
+    assert torch.equal(both.vectors[..., 1:, :], batch.vectors)
+
+
+def arrows_along(angle):
+    return ARROW_LENGTH * torch.stack([angle.cos(), angle.sin(), 0 * angle], -1)
+
+
+def around_a_circle(*, steps=61, radius=20.0, dt=0.1, speed=5.0):
+    """A track that goes round at constant speed: where it is, and the angle that it is heading for."""
+    angle = speed / radius * dt * torch.arange(float(steps)) + 0.3
+    return radius * torch.stack([angle.cos(), angle.sin(), 0 * angle], -1), angle + torch.pi / 2
+
+
+def test_a_track_tells_where_it_will_be_heading():
+    positions, angle = around_a_circle()
+    arrows = arrows_along(angle)[None, :, None]
+    velocity = 5 / ARROW_LENGTH * arrows
+    wanted = ("speed", "heading", "velocity_x", "velocity_y")
+    past = torch.cat([velocity, arrows], 2)[:, :11]
+    speed, later = later_inputs(positions[None, :11], positions[None, 11:], wanted, past, 0.1)
+    assert torch.allclose(later[:, :, 1], arrows[:, 11:, 0], atol=1e-3)
+    assert torch.allclose(later[:, :, 0], velocity[:, 11:, 0], atol=2e-2)
+    assert torch.allclose(speed, torch.tensor(5.0), atol=2e-2)
+
+
+def test_what_a_track_tells_of_a_step_does_not_look_ahead():
+    positions, angle = around_a_circle()
+    arrows = arrows_along(angle)[None, :11, None]
+    elsewhere = positions[None].clone()
+    elsewhere[:, 31:] += 100
+    wanted = ("speed", "heading")
+    before, after = (later_inputs(x[:, :11], x[:, 11:], wanted, arrows, 0.1) for x in (positions[None], elsewhere))
+    for one, other in zip(before, after, strict=True):
+        assert torch.equal(one[:, :20], other[:, :20])
+        assert not torch.allclose(one[:, 20:], other[:, 20:], atol=0.1)
+
+
+@pytest.mark.parametrize("pace", [0.0, -3.0], ids=["standing", "reversing"])
+def test_a_car_that_does_not_go_ahead_keeps_its_heading(pace):
+    x = torch.zeros(1, 40, 3)
+    x[..., 0] = pace * 0.1 * torch.arange(40.0)
+    arrows = torch.tensor([1.0, 0.0, 0.0]).expand(1, 10, 1, 3)
+    _, later = later_inputs(x[:, :10], x[:, 10:], ("heading",), arrows, 0.1)
+    assert torch.equal(later, arrows[:, :1].expand(1, 30, 1, 3))
+
+
+def test_a_track_does_not_tell_how_long_a_car_is():
+    windows, _ = motion("speed", "length", "heading")
+    batch = as_batch(windows, ("speed", "length", "heading"))
+    assert batch.future_attributes is None
+    assert batch.future_vectors is not None
+    assert as_batch(windows, ("speed",)).future_attributes.shape == (*batch.future.shape[:2], 1)
+    assert as_batch(windows).future_vectors is None
 
 
 def test_half_a_velocity_is_refused():

@@ -240,9 +240,24 @@ def test_sliding_makes_future_past(masked):
             assert slid.mask[row, kept:].all()
 
 
-def test_what_is_known_of_the_past_alone_cannot_slide():
-    x = replace(straight_tracks(), attributes=torch.ones(50, 6, 1))
-    with pytest.raises(ValueError, match="cannot slide"):
+def test_attributes_and_vectors_slide_with_their_steps():
+    x = straight_tracks()
+    track = torch.cat([x.past, x.future], 1)
+    numbers, vectors = track[..., :1] + 100, (track + 200)[..., None, :]
+    known = {"attributes": numbers[:, :6], "future_attributes": numbers[:, 6:]}
+    known |= {"vectors": vectors[:, :6], "future_vectors": vectors[:, 6:]}
+    slid = SlideWindow(8)(replace(x, **known), generator())
+    shift = (~slid.known).sum(1)[:, None]
+    assert torch.equal(slid.attributes[..., 0], slid.past[..., 0] + 100 + shift)
+    assert torch.equal(slid.vectors[:, :, 0, 0], slid.past[..., 0] + 200 + shift)
+    assert torch.equal(slid.future_attributes[..., 0][slid.known], (slid.future[..., 0] + 100 + shift)[slid.known])
+    assert torch.equal(slid.future_vectors[:, :, 0, 0][slid.known], (slid.future[..., 0] + 200 + shift)[slid.known])
+
+
+@pytest.mark.parametrize("name", ["attributes", "vectors"])
+def test_what_is_known_of_the_past_alone_cannot_slide(name):
+    x = replace(straight_tracks(), **{name: torch.ones(50, 6, 1, *[3] * (name == "vectors"))})
+    with pytest.raises(ValueError, match=f"windows with these {name} cannot slide"):
         SlideWindow(2)(x, generator())
 
 

@@ -38,7 +38,7 @@ def test_six_shapes_in_any_pose(tmp_path):
 
 def test_tracks_beat_constant_velocity_by_a_fifth(tmp_path):
     def tracks(count, split):
-        past, future, _ = make_motion(count, split=split)
+        past, future, *_ = make_motion(count, split=split)
         return MotionBatch(past=torch.from_numpy(past), future=torch.from_numpy(future))
 
     data, test = Data(tracks(800, "train"), tracks(100, "val")), tracks(400, "test")

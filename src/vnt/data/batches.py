@@ -65,7 +65,7 @@ class CloudBatch(Batch):
 
     def take_points(self, index: Int[Tensor, "B n"]) -> "CloudBatch":
         """The points at these places of each cloud, with all that belongs to them."""
-        picked = {name: _pick(value, index) for name, value in self.tensors().items() if name != "labels"}
+        picked = {name: pick(value, index) for name, value in self.tensors().items() if name != "labels"}
         return replace(self, **picked)
 
 
@@ -78,6 +78,8 @@ class MotionBatch(Batch):
         mask: (B, T), True where a step was observed, or None where all were.
         attributes: (B, T, d) or None; vectors: (B, T, V, 3) or None.
         known: (B, T_out), True where the future is known, or None where all of it is.
+        future_attributes: (B, T_out, d) or None; future_vectors: (B, T_out, V, 3) or None: what a model does not get,
+            unless the window slides.
     """
 
     past: Float[Tensor, "B T 3"]
@@ -86,10 +88,18 @@ class MotionBatch(Batch):
     attributes: Float[Tensor, "B T d"] | None = None
     vectors: Float[Tensor, "B T V 3"] | None = None
     known: Bool[Tensor, "B T_out"] | None = None
+    future_attributes: Float[Tensor, "B T_out d"] | None = None
+    future_vectors: Float[Tensor, "B T_out V 3"] | None = None
 
     def rotated(self, R: Float[Tensor, "B 3 3"]) -> "MotionBatch":
         """Past, future and vectors turned, each track by its own rotation."""
-        return replace(self, past=turn(self.past, R), future=turn(self.future, R), vectors=_turn_any(self.vectors, R))
+        return replace(
+            self,
+            past=turn(self.past, R),
+            future=turn(self.future, R),
+            vectors=_turn_any(self.vectors, R),
+            future_vectors=_turn_any(self.future_vectors, R),
+        )
 
 
 Transform = Callable[[B, Generator], B]
@@ -185,7 +195,7 @@ def _turn_any(x: Tensor | None, R: Tensor) -> Tensor | None:
     return None if x is None else turn(x, R)
 
 
-def _pick(x: Shaped[Tensor, "B N *shape"], index: Int[Tensor, "B n"]) -> Shaped[Tensor, "B n *shape"]:
+def pick(x: Shaped[Tensor, "B N *shape"], index: Int[Tensor, "B n"]) -> Shaped[Tensor, "B n *shape"]:
     """x at n places of each item, as one selection of rows: twice as fast as a gather."""
     start = torch.arange(len(x), device=x.device)[:, None] * x.shape[1]
     return x.flatten(0, 1).index_select(0, (index + start).flatten()).unflatten(0, index.shape)

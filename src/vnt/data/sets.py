@@ -14,7 +14,7 @@ from vnt.data.batches import CloudBatch, MotionBatch
 from vnt.data.cloud_set import CloudSet, Split, carve
 from vnt.data.embedded import SHAPE_CLASSES, make_motion, make_shapes
 from vnt.data.locations import find_set, is_named_only, look_up
-from vnt.data.motion_inputs import motion_inputs
+from vnt.data.motion_inputs import later_inputs, motion_inputs
 from vnt.data.motion_set import MotionSet, Subset, load
 from vnt.data.polka_dot import add_polka_dots
 from vnt.spelling import suggest
@@ -62,13 +62,20 @@ def load_set(name: str, split: Split = "train", folder: Path | str | None = None
 def as_batch(data: CloudSet | MotionSet, attributes: tuple[str, ...] = ()) -> CloudBatch | MotionBatch:
     """A set as one batch, from which `vnt.data.batches.Batches` are cut; of a motion set the ``attributes`` named.
 
-    What is named a velocity becomes a vector, see `motion_inputs`.
+    Velocities and headings become vectors, see `motion_inputs`; what they will be is there for `SlideWindow`.
     """
     if isinstance(data, CloudSet):
         return CloudBatch(**data.tensors())
+    past, future = torch.from_numpy(data.past), torch.from_numpy(data.future)
     numbers, vectors = motion_inputs(data.attributes, data.attribute_names, attributes)
+    later_numbers, later_vectors = later_inputs(past, future, attributes, vectors, data.dt)
     return MotionBatch(
-        past=torch.from_numpy(data.past), future=torch.from_numpy(data.future), attributes=numbers, vectors=vectors
+        past=past,
+        future=future,
+        attributes=numbers,
+        vectors=vectors,
+        future_attributes=later_numbers,
+        future_vectors=later_vectors,
     )
 
 
@@ -91,7 +98,7 @@ def _generated_shapes(split: Split) -> CloudSet:
 
 def _motion(split: Split, folder: Path | None) -> MotionSet:
     sides = ("train", "val") if split == "train+val" else (split,)
-    past, future, speed = (
+    past, future, speed, heading = (
         np.concatenate(rows) for rows in zip(*(make_motion(TRACKS[side], split=side) for side in sides), strict=True)
     )
     M = len(past)
@@ -102,8 +109,8 @@ def _motion(split: Split, folder: Path | None) -> MotionSet:
         dt=0.1,
         past=past,
         future=future,
-        attributes=speed,
-        attribute_names=("speed",),
+        attributes=np.concatenate([speed, heading], -1),
+        attribute_names=("speed", "heading"),
         origin=np.zeros((M, 3)),
         scenario=number,
         track=number,

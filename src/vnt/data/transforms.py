@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from vnt.data.batches import B, CloudBatch, MotionBatch
+from vnt.data.batches import B, CloudBatch, MotionBatch, pick
 from vnt.data.cloud_set import Axis
 from vnt.geometry import center, masked_max, masked_mean, random_rotation, rotation_about
 
@@ -174,29 +174,36 @@ class SlideWindow:
     """Windows of tracks moved on by up to ``most`` steps: some of the future becomes past, and the oldest is forgotten.
 
     What would come after the end of the recording is not known. Positions are relative to the last observed step again.
+    Attributes and vectors move on with them, and so must be known of the future too.
     """
 
     most: int
 
     def __call__(self, batch: MotionBatch, generator: Generator) -> MotionBatch:
-        if batch.attributes is not None or batch.vectors is not None:
-            raise ValueError("windows with attributes or vectors cannot slide: those are known of the past alone")
-        track = torch.cat([batch.past, batch.future], 1)
-        (B, T), past, device = track.shape[:2], batch.past.shape[1], track.device
+        (B, past), T_out, device = batch.past.shape[:2], batch.future.shape[1], batch.past.device
+        T = past + T_out
         step = torch.randint(self.most + 1, (B, 1), generator=generator, device=device) + torch.arange(T, device=device)
         inside = step.clamp(max=T - 1)
-        track = track.gather(1, inside[..., None].expand(-1, -1, 3))
-        track = track - track[:, past - 1, None]
-        mask = batch.mask
-        if mask is not None:
-            mask = torch.cat([mask, torch.ones_like(batch.future[..., 0], dtype=torch.bool)], 1).gather(1, inside)
-            mask = mask[:, :past]
-        known = step < T
+
+        def slide(seen: Tensor, later: Tensor) -> tuple[Tensor, Tensor]:
+            moved = pick(torch.cat([seen, later], 1), inside)
+            return moved[:, :past], moved[:, past:]
+
+        seen, later = slide(batch.past, batch.future)
+        now = seen[:, -1:]
+        changed: dict[str, Tensor] = {"past": seen - now, "future": later - now}
+        for name in ("attributes", "vectors"):
+            values, to_come = getattr(batch, name), getattr(batch, f"future_{name}")
+            if values is not None and to_come is None:
+                raise ValueError(f"windows with these {name} cannot slide: they are known of the past alone")
+            if values is not None:
+                changed[name], changed[f"future_{name}"] = slide(values, to_come)
+        if batch.mask is not None:
+            changed["mask"], _ = slide(batch.mask, batch.mask.new_ones(B, T_out))
+        changed["known"] = step[:, past:] < T
         if batch.known is not None:
-            known &= torch.cat([torch.ones_like(batch.past[..., 0], dtype=torch.bool), batch.known], 1).gather(
-                1, inside
-            )
-        return replace(batch, past=track[:, :past], future=track[:, past:], mask=mask, known=known[:, past:])
+            changed["known"] &= slide(batch.known.new_ones(B, past), batch.known)[1]
+        return replace(batch, **changed)
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,13 @@ class Motion(NamedTuple):
         past: (M, T_past, 3), as measured, with errors of some centimetres; the last row is zero.
         future: (M, T_future, 3), as driven, without errors.
         past_speed: (M, T_past, 1), measured speed in metres per second, never negative.
+        past_heading: (M, T_past, 1), measured, radians from x towards y, in [−π, π).
     """
 
     past: NDArray[np.float32]
     future: NDArray[np.float32]
     past_speed: NDArray[np.float32]
+    past_heading: NDArray[np.float32]
 
 
 def make_motion(num: int, *, past: int = 11, future: int = 30, seed: int = 0, split: Split = "train") -> Motion:
@@ -49,13 +51,13 @@ def make_motion(num: int, *, past: int = 11, future: int = 30, seed: int = 0, sp
     check_draw(num, seed, split, name="num")
     if past < 1 or future < 1:
         raise ValueError(f"past and future must be at least 1, got {past} and {future}")
-    tracks = [_track(past, future, item_generator(seed, split, 0, index)) for index in range(num)]
-    position, speed = (np.stack(x) for x in zip(*tracks, strict=True))
-    return Motion(position[:, :past], position[:, past:], speed)
+    tracks = [_track(past, future, *(item_generator(seed, split, kind, i) for kind in (0, 1))) for i in range(num)]
+    position, speed, heading = (np.stack(x) for x in zip(*tracks, strict=True))
+    return Motion(position[:, :past], position[:, past:], speed, heading)
 
 
-def _track(past: int, future: int, rng: Generator) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Positions of one track, past and future, and the measured speed of its past."""
+def _track(past: int, future: int, rng: Generator, compass: Generator) -> tuple[NDArray[np.float32], ...]:
+    """Positions of one track, past and future, and of its past the speed and, by a compass, the heading."""
     error = rng.uniform(0.01, 0.04) * rng.standard_normal((past, 3))
     speed_error = 0.1 * rng.standard_normal(past)
     waves = _ground(rng)
@@ -63,11 +65,13 @@ def _track(past: int, future: int, rng: Generator) -> tuple[NDArray[np.float32],
     states = _drive(unseen + past + future, waves, rng)[unseen:]
     position, speed = states[:, :3], np.maximum(states[:past, 3] + speed_error, 0.0)
     position[:past] += error
-    return on_grid(position - position[past - 1], 128.0), on_grid(speed[:, None], 128.0)
+    heading = states[:past, 4] + 0.02 * compass.standard_normal(past)
+    heading = (heading + math.pi) % (2 * math.pi) - math.pi
+    return on_grid(position - position[past - 1], 128.0), on_grid(speed[:, None], 128.0), on_grid(heading[:, None], 4.0)
 
 
 def _drive(steps: int, waves: list[tuple[float, ...]], rng: Generator) -> NDArray[np.float64]:
-    """x, y, z and speed at each step."""
+    """x, y, z, speed and heading at each step."""
     x, y, heading = 0.0, 0.0, rng.uniform(-math.pi, math.pi)
     speed = max(0.0, rng.uniform(-2.0, 18.0))
     acceleration = steering = 0.0
@@ -80,7 +84,7 @@ def _drive(steps: int, waves: list[tuple[float, ...]], rng: Generator) -> NDArra
                 wanted_steering = math.atan(WHEELBASE * sideways / max(speed, 3.0) ** 2)
                 wanted_steering = min(max(wanted_steering, -MAX_STEERING), MAX_STEERING)
                 height, slope = _height_and_slope(waves, x, y, heading)
-                states.append((x, y, height, speed))
+                states.append((x, y, height, speed, heading))
                 acceleration += share * (wanted_acceleration - acceleration)
                 steering += share * (wanted_steering - steering)
                 speed = min(max(0.0, speed + acceleration * SECONDS_PER_STEP), MAX_SPEED)

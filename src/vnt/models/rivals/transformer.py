@@ -59,7 +59,7 @@ class TransformerForecaster(nn.Module):
     def __init__(self, config: TransformerForecasterConfig):
         super().__init__()
         self.config = config
-        self.encoder = _Encoder(config, num_scalars=2 * TIME_FREQUENCIES, differences=True)
+        self.encoder = _Encoder(config, num_scalars=2 * TIME_FREQUENCIES, tracks=True)
         self.head = nn.Sequential(
             nn.Linear(config.channels, 2 * config.channels),
             nn.ReLU(),
@@ -83,14 +83,17 @@ class TransformerForecaster(nn.Module):
 
 
 class _Encoder(nn.Module):
-    """Centre and scale the points, embed all that is known of each, and let them attend to one another."""
+    """Centre and scale the points, embed all that is known of each, and let them attend to one another.
 
-    def __init__(self, config: TransformerConfig, *, num_scalars: int, differences: bool = False):
+    Of ``tracks`` differences between steps are known too, and vectors have units of length, as they have for ours.
+    """
+
+    def __init__(self, config: TransformerConfig, *, num_scalars: int, tracks: bool = False):
         super().__init__()
-        self.config, self.differences = config, differences
+        self.config, self.tracks = config, tracks
         inputs = (
             3
-            + 3 * differences
+            + 3 * tracks
             + 3 * config.num_vectors
             + config.num_attributes
             + num_scalars
@@ -116,9 +119,9 @@ class _Encoder(nn.Module):
         vectors: Tensor | None,
         scalars: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        tokens = normalized_tokens(self.config, points, attributes, mask, vectors, scale_vectors=False)
+        tokens = normalized_tokens(self.config, points, attributes, mask, vectors, scale_vectors=self.tracks)
         parts = [tokens.vectors.flatten(-2)]
-        if self.differences:
+        if self.tracks:
             parts.append(step_differences(tokens.positions, mask))
         if tokens.scalars is not None:
             parts.append(tokens.scalars)
