@@ -58,7 +58,7 @@ def plain(scans):
 
 @pytest.fixture(scope="module")
 def forecaster(runs):
-    words = ["motion", "--epochs", "1", "--batch-size", "512", "--attributes", "speed"]
+    words = ["motion", "--epochs", "1", "--batch-size", "512", "--attributes", "speed", "heading"]
     return _train(runs / "tracks", *words, "--model.num-attributes", "1", "--model.fusion", "late")
 
 
@@ -113,11 +113,11 @@ def test_files_are_written_whole_and_need_no_network(biased, vnt, tmp_path):
 
 def test_forecasts_with_attributes(forecaster, vnt):
     found = json.loads(vnt("audit", forecaster, *QUICK, "--json")[1])
-    assert found["shapes"] == [[2, 11, 3], [2, 11, 1]]
+    assert found["shapes"] == [[2, 11, 3], [2, 11, 1], [2, 11, 1, 3]]
     assert found["violations"]["float64"]["verdict"] == "exact"
     assert found["inputs"] == "2 tracks of motion, val split, seed 0"
     found = json.loads(vnt("audit", forecaster, *QUICK, "--json", "--random")[1])
-    assert found["shapes"] == [[2, 11, 3], [2, 11, 1]]
+    assert found["shapes"] == [[2, 11, 3], [2, 11, 1], [2, 11, 1, 3]]
     assert "random-walk" in found["inputs"]
 
 

@@ -144,10 +144,10 @@ def test_predict_tracks(forecaster, vnt, tmp_path):
     assert rows[-1]["seconds"] == 3.0
 
 
-def test_velocities_are_vectors_in_training_and_in_prediction(vnt, tmp_path):
+def test_velocities_and_headings_are_vectors_in_training_and_in_prediction(vnt, tmp_path):
     """The same columns reach the model in the same way from a set and from a user's table."""
-    rows = [f"car {n},{t / 10},{3 * n * t / 10},{t / 10},{3 * n},1" for n in range(1, 9) for t in range(60)]
-    (tmp_path / "tracks.csv").write_text("track_id,t,x,y,velocity_x,velocity_y\n" + "\n".join(rows))
+    rows = [f"car {n},{t / 10},{3 * n * t / 10},{t / 10},{3 * n},1,{1 / n}" for n in range(1, 9) for t in range(60)]
+    (tmp_path / "tracks.csv").write_text("track_id,t,x,y,velocity_x,velocity_y,heading\n" + "\n".join(rows))
     assert vnt("data", "convert", "tracks.csv", "-o", "kitti.safetensors", "--future", 10, "--test-fraction", 0)[0] == 0
     from dataclasses import replace
 
@@ -163,13 +163,16 @@ def test_velocities_are_vectors_in_training_and_in_prediction(vnt, tmp_path):
         "--attributes",
         "velocity_x",
         "velocity_y",
+        "heading",
+        "--slide",
+        "3",
         "--out",
         "run",
         *SMALL,
     ]
     assert vnt(*words, "--data", ".", "--batch-size", 4)[0] == 0
     about = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert (about["model"]["num_vectors"], about["model"]["num_attributes"]) == (1, 0)
+    assert (about["model"]["num_vectors"], about["model"]["num_attributes"]) == (2, 0)
     code, out, _ = vnt("predict", "tracks.csv", "--model", "run", "--format", "json")
     assert code == 0
     assert len(json.loads(out)) == 8 * 10

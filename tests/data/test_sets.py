@@ -9,8 +9,8 @@ import torch
 from data.sets_on_disk import write_hdf5, write_meshes, write_packed, write_text
 from data.test_motion_set import scenes
 from vnt.data.modelnet import load_modelnet
-from vnt.data.motion_set import save
 from vnt.data.motion_inputs import ARROW_LENGTH, later_inputs
+from vnt.data.motion_set import save
 from vnt.data.sets import SETS, as_batch, load_set
 
 

@@ -23,8 +23,8 @@ def motion_inputs(
 ) -> tuple[Float[Tensor, "*tracks T d"] | None, Float[Tensor, "*tracks T V 3"] | None]:
     """The ``wanted`` columns of values (..., T, len(names)): as attributes, and what has a direction as vectors.
 
-    velocity_x, velocity_y and perhaps velocity_z (else 0) are the first vector. An angle, heading or yaw, counted from x
-    towards y, becomes an arrow `ARROW_LENGTH` long: an angle would not turn with the track, and an arrow does.
+    velocity_x, velocity_y and perhaps velocity_z (else 0) are the first vector. An angle, heading or yaw, counted from
+    x towards y, becomes an arrow `ARROW_LENGTH` long: an angle would not turn with the track, and an arrow does.
     """
     if missing := [name for name in wanted if name not in names]:
         raise ValueError(f"the tracks have attributes {tuple(names)}, and not {', '.join(missing)}")

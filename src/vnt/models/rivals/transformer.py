@@ -92,12 +92,7 @@ class _Encoder(nn.Module):
         super().__init__()
         self.config, self.tracks = config, tracks
         inputs = (
-            3
-            + 3 * tracks
-            + 3 * config.num_vectors
-            + config.num_attributes
-            + num_scalars
-            + (config.scale == "relative")
+            3 + 3 * tracks + 3 * config.num_vectors + config.num_attributes + num_scalars + (config.scale == "relative")
         )
         self.embed = nn.Linear(inputs, config.channels)
         block = nn.TransformerEncoderLayer(
