@@ -130,7 +130,7 @@ def figure8() -> Experiment:
     ours = recipe("modelnet40")
     pooled = [Row(f"m{m}", f"{m} latents" if m else "none", _with(ours, num_latents=m)) for m in LATENTS]
     read_back = [
-        Row(f"m{m}_read_back", f"{m} latents, which points read back", _with(ours, num_latents=m, read_back=True))
+        Row(f"m{m}_read_back", f"{m} latents, read back", _with(ours, num_latents=m, read_back=True))
         for m in LATENTS
         if m
     ]
