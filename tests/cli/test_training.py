@@ -132,6 +132,30 @@ def test_a_bad_file_does_not_stop_the_others(trained, scans, vnt, tmp_path):
     assert err.startswith("vnt: ")
 
 
+def test_attributes_of_a_folder_of_clouds(vnt, tmp_path):
+    """Balls that differ in their heat alone; what was not asked for, here the noise, is not an input."""
+    rng = np.random.default_rng(0)
+    for kind, heat in (("cold", -1), ("hot", 1)):
+        (tmp_path / "scans" / kind).mkdir(parents=True)
+        for number in range(30):
+            columns = np.c_[rng.normal(size=(40, 4)), np.full(40, heat)]
+            np.savetxt(tmp_path / "scans" / kind / f"{number}.xyz", columns, header="x y z noise heat")
+    words = ["train", "shapes", "--dataset", "scans", "--out", "run", *SMALL, "--batch-size", "4", "--epochs", "5"]
+    assert "the data have 1 attributes, the model is for 0" in vnt(*words, "--attributes", "heat")[2]
+    words += ["--model.num-attributes", "1", "--model.fusion", "late", "--learning-rate", "0.01", "--ema", "0.9"]
+    assert "0.xyz: it has attributes ['noise', 'heat'], and not warmth" in vnt(*words, "--attributes", "warmth")[2]
+    assert vnt(*words, "--attributes", "heat")[0] == 0
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["attribute_names"] == ["heat"]
+    rows = json.loads(vnt("predict", "scans", "--model", "run", "--format", "json")[1])
+    assert all(row["class_1"] == row["file"].split("/")[1] for row in rows)
+
+
+def test_attributes_that_a_set_does_not_have_are_refused(vnt):
+    code, _, err = vnt("train", "shapes", "--attributes", "heat", *SMALL)
+    assert code == 2
+    assert "the clouds of shapes have attributes (), and not ('heat',)" in err
+
+
 def test_predict_tracks(forecaster, vnt, tmp_path):
     lines = [f"car {n},{t / 10},{100 + 5 * n * t / 10},{t / 10},7" for n in range(3) for t in range(15)]
     (tmp_path / "tracks.csv").write_text("track_id,t,x,y,z\n" + "\n".join(lines))

@@ -7,7 +7,7 @@ Without folders ``train`` and ``test``, a fifth of the files is test, chosen by 
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -25,9 +25,13 @@ def load_folder(
     split: Split = "train",
     *,
     num_points: int = 1024,
+    attributes: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> CloudSet:
-    """One split of a folder of clouds, each of at most ``num_points`` points about its own centre."""
+    """One split of a folder of clouds, each of at most ``num_points`` points about its own centre.
+
+    ``attributes`` names those to keep, which every file must have; normals are kept where every file has them.
+    """
     root = Path(folder)
     if not root.is_dir():
         raise FileNotFoundError(f"{root}: no such folder")
@@ -40,16 +44,22 @@ def load_folder(
         clouds = []
         for number, (path, _, _) in enumerate(files):
             clouds.append(read_cloud(path, num_points=num_points))
+            if missing := [name for name in attributes if name not in clouds[-1].attributes]:
+                raise ValueError(
+                    f"{path}: it has attributes {list(clouds[-1].attributes)}, and not {', '.join(missing)}"
+                )
             if progress is not None:
                 progress(number + 1, len(files))
-        batch = collate(clouds, [names.index(name) for _, name, _ in files])
+        batch = collate(clouds, [names.index(name) for _, name, _ in files], attributes=attributes)
         return batch.tensors() | {"is_test": torch.tensor([test for _, _, test in files])}
 
-    tensors = dict(cached("folder", {"num_points": num_points}, [path for path, _, _ in files], build))
+    settings = {"num_points": num_points, "attributes": list(attributes)}
+    tensors = dict(cached("folder", settings, [path for path, _, _ in files], build))
     is_test = tensors.pop("is_test")
     if not is_test.any() or is_test.all():
         raise ValueError(f"{root}: {len(files)} clouds are too few to split into training and test")
-    return select_split(CloudSet(name=root.name, class_names=names, **tensors), is_test, split)  # type: ignore[bad-argument-type]
+    clouds = CloudSet(name=root.name, class_names=names, attribute_names=tuple(attributes), **tensors)  # type: ignore[bad-argument-type]
+    return select_split(clouds, is_test, split)
 
 
 def _files(root: Path) -> list[tuple[Path, str, bool]]:

@@ -60,11 +60,14 @@ def load_set(name: str, split: Split = "train", folder: Path | str | None = None
 
 
 def as_batch(data: CloudSet | MotionSet, attributes: tuple[str, ...] = ()) -> CloudBatch | MotionBatch:
-    """A set as one batch, from which `vnt.data.batches.Batches` are cut; of a motion set the ``attributes`` named.
+    """A set as one batch, from which `vnt.data.batches.Batches` are cut; of a motion set the ``attributes`` named, and
+    of clouds all there are.
 
     Velocities and headings become vectors, see `motion_inputs`; what they will be is there for `SlideWindow`.
     """
     if isinstance(data, CloudSet):
+        if attributes and attributes != data.attribute_names:
+            raise ValueError(f"the clouds of {data.name} have attributes {data.attribute_names}, and not {attributes}")
         return CloudBatch(**data.tensors())
     past, future = torch.from_numpy(data.past), torch.from_numpy(data.future)
     numbers, vectors = motion_inputs(data.attributes, data.attribute_names, attributes)

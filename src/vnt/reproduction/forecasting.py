@@ -81,6 +81,6 @@ def _biased(config: TrainConfig) -> TrainConfig:
 
 
 def _with_speed(config: TrainConfig) -> TrainConfig:
-    """Speeds are known of the past alone, so that windows cannot slide, and half the epochs are enough."""
+    """Speeds as they were measured, which is of the past alone: windows do not slide, and half the epochs are enough."""
     model = replace(config.model, num_attributes=1, fusion="early")  # type: ignore[unexpected-keyword]
     return replace(config, model=model, attributes=("speed",), slide=0, epochs=config.epochs // 2)

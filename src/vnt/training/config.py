@@ -25,7 +25,8 @@ class TrainConfig(Config):
             what is then said of it is of clouds or tracks that were learned.
         model: config of the model; the data decide the number of classes and of future steps.
         num_points: points drawn from each cloud at each step; 0 takes all.
-        attributes: of a motion set, by name, that the model gets; velocities and headings as vectors.
+        attributes: of a motion set or of a folder of clouds, by name, that the model gets; velocities and headings of
+            tracks as vectors.
         rotation: of the training data: "I" none, "z" about the set's up axis, "SO3" any.
         scale: points are multiplied per axis by a factor from [1/scale, scale]; 1 leaves them.
         shift: largest move of a cloud along each axis.

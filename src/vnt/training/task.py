@@ -61,7 +61,7 @@ def load_split(config: TrainConfig, split: Split, folder: Path | None = None) ->
     """One split of the data set that a config names: a known one, a folder of clouds, or a file of windows."""
     own = Path(config.dataset)
     if config.dataset not in SETS and own.is_dir():
-        return load_folder(own, split)
+        return load_folder(own, split, attributes=config.attributes)
     if config.dataset not in SETS and own.is_file():
         return split_windows(load_windows(own), split)
     return load_set(config.dataset, split, folder)
