@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import subprocess
 import sys
 
@@ -153,7 +154,28 @@ def test_attributes_of_a_folder_of_clouds(vnt, tmp_path):
 def test_attributes_that_a_set_does_not_have_are_refused(vnt):
     code, _, err = vnt("train", "shapes", "--attributes", "heat", *SMALL)
     assert code == 2
-    assert "the clouds of shapes have attributes (), and not ('heat',)" in err
+    assert "the clouds of shapes come with attributes (), and not ('heat',)" in err
+
+
+def test_an_attribute_is_named_once(vnt):
+    code, _, err = vnt("train", "motion", "--attributes", "heading", "heading", *SMALL)
+    assert code == 2
+    assert "attributes must differ" in err
+
+
+def test_what_cannot_slide_is_refused_before_a_run_begins(vnt, tmp_path):
+    rows = [f"car {n},{t / 10},{n * t / 10},0,{n}" for n in range(1, 31) for t in range(60)]
+    (tmp_path / "tracks.csv").write_text("track_id,t,x,y,length\n" + "\n".join(rows))
+    assert vnt("data", "convert", "tracks.csv", "-o", "w.safetensors", "--future", 10, "--test-fraction", 0)[0] == 0
+    from dataclasses import replace
+
+    from vnt.data.motion_set import load, save
+
+    windows = load("w.safetensors")
+    save(replace(windows, scenario=windows.track, is_test=windows.track == "car 1"), "w.safetensors")
+    words = ["train", "motion", "--dataset", "w.safetensors", "--attributes", "length", "--slide", "3", "--out", "run"]
+    assert "windows with length cannot slide" in vnt(*words, *SMALL)[2]
+    assert not (tmp_path / "run").exists()
 
 
 def test_predict_tracks(forecaster, vnt, tmp_path):
@@ -170,7 +192,11 @@ def test_predict_tracks(forecaster, vnt, tmp_path):
 
 def test_velocities_and_headings_are_vectors_in_training_and_in_prediction(vnt, tmp_path):
     """The same columns reach the model in the same way from a set and from a user's table."""
-    rows = [f"car {n},{t / 10},{3 * n * t / 10},{t / 10},{3 * n},1,{1 / n}" for n in range(1, 9) for t in range(60)]
+    rows = [
+        f"car {n},{t / 10},{3 * n * t / 10},{t / 10},{3 * n},1,{math.atan2(1, 3 * n)}"
+        for n in range(1, 9)
+        for t in range(60)
+    ]
     (tmp_path / "tracks.csv").write_text("track_id,t,x,y,velocity_x,velocity_y,heading\n" + "\n".join(rows))
     assert vnt("data", "convert", "tracks.csv", "-o", "kitti.safetensors", "--future", 10, "--test-fraction", 0)[0] == 0
     from dataclasses import replace

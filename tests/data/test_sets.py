@@ -9,7 +9,7 @@ import torch
 from data.sets_on_disk import write_hdf5, write_meshes, write_packed, write_text
 from data.test_motion_set import scenes
 from vnt.data.modelnet import load_modelnet
-from vnt.data.motion_inputs import ARROW_LENGTH, later_inputs
+from vnt.data.motion_inputs import ARROW_LENGTH, ENOUGH, later_inputs
 from vnt.data.motion_set import save
 from vnt.data.sets import SETS, as_batch, load_set
 
@@ -100,31 +100,51 @@ def arrows_along(angle):
     return ARROW_LENGTH * torch.stack([angle.cos(), angle.sin(), 0 * angle], -1)
 
 
-def around_a_circle(*, steps=61, radius=20.0, dt=0.1, speed=5.0):
-    """A track that goes round at constant speed: where it is, and the angle that it is heading for."""
-    angle = speed / radius * dt * torch.arange(float(steps)) + 0.3
-    return radius * torch.stack([angle.cos(), angle.sin(), 0 * angle], -1), angle + torch.pi / 2
+def around_a_circle(count=ENOUGH, *, steps=61, radius=20.0, dt=0.1, speed=5.0, climb=0.0):
+    """Tracks that go round at constant speed: where they are, how fast they go where to, and their headings."""
+    angle = speed / radius * dt * torch.arange(float(steps)) + torch.linspace(0, 6, count)[:, None]
+    positions = torch.stack(
+        [radius * angle.cos(), radius * angle.sin(), climb * dt * torch.arange(float(steps)) + 0 * angle], -1
+    )
+    arrows = arrows_along(angle + torch.pi / 2)
+    velocity = speed / ARROW_LENGTH * arrows + torch.tensor([0.0, 0.0, climb])
+    return positions, velocity, arrows
 
 
-def test_a_track_tells_where_it_will_be_heading():
-    positions, angle = around_a_circle()
-    arrows = arrows_along(angle)[None, :, None]
-    velocity = 5 / ARROW_LENGTH * arrows
+def told(positions, wanted, velocity, arrows, past=11, dt=0.1):
+    vectors = ([velocity] if "velocity_x" in wanted else []) + ([arrows] if "heading" in wanted else [])
+    vectors = torch.stack(vectors, 2)[:, :past] if vectors else None
+    speed = velocity.norm(dim=-1, keepdim=True)[:, :past] if "speed" in wanted else None
+    return later_inputs(positions[:, :past], positions[:, past:], wanted, speed, vectors, dt)
+
+
+@pytest.mark.parametrize("dt", [0.1, 600.0])
+@pytest.mark.parametrize("past", [2, 3, 11])
+def test_a_track_tells_where_it_will_be_heading(past, dt):
+    positions, velocity, arrows = around_a_circle(speed=0.5 / dt, dt=dt) if dt > 1 else around_a_circle(dt=dt)
     wanted = ("speed", "heading", "velocity_x", "velocity_y")
-    past = torch.cat([velocity, arrows], 2)[:, :11]
-    speed, later = later_inputs(positions[None, :11], positions[None, 11:], wanted, past, 0.1)
-    assert torch.allclose(later[:, :, 1], arrows[:, 11:, 0], atol=1e-3)
-    assert torch.allclose(later[:, :, 0], velocity[:, 11:, 0], atol=2e-2)
-    assert torch.allclose(speed, torch.tensor(5.0), atol=2e-2)
+    speed, later = told(positions, wanted, velocity, arrows, past, dt)
+    size = velocity.norm(dim=-1).max()
+    assert torch.allclose(later[:, :, 0] / size, velocity[:, past:] / size, atol=0.02 if past > 5 else 0.1)
+    assert torch.allclose(speed / size, torch.tensor(1.0), atol=0.02 if past > 5 else 0.1)
+    if dt < 1:  # what is slower than a pedestrian keeps its heading
+        assert torch.allclose(later[:, :, 1], arrows[:, past:], atol=1e-3 if past > 5 else 0.02)
+
+
+@pytest.mark.parametrize("wanted", [("velocity_x", "velocity_y"), ("velocity_x", "velocity_y", "velocity_z")])
+def test_on_a_slope_a_track_tells_what_was_asked(wanted):
+    positions, velocity, arrows = around_a_circle(climb=1.0)
+    if len(wanted) == 2:
+        velocity[..., 2] = 0
+    _, later = told(positions, wanted, velocity, arrows)
+    assert torch.allclose(later[:, :, 0], velocity[:, 11:], atol=0.05)
 
 
 def test_what_a_track_tells_of_a_step_does_not_look_ahead():
-    positions, angle = around_a_circle()
-    arrows = arrows_along(angle)[None, :11, None]
-    elsewhere = positions[None].clone()
+    positions, velocity, arrows = around_a_circle()
+    elsewhere = positions.clone()
     elsewhere[:, 31:] += 100
-    wanted = ("speed", "heading")
-    before, after = (later_inputs(x[:, :11], x[:, 11:], wanted, arrows, 0.1) for x in (positions[None], elsewhere))
+    before, after = (told(x, ("speed", "heading"), velocity, arrows) for x in (positions, elsewhere))
     for one, other in zip(before, after, strict=True):
         assert torch.equal(one[:, :20], other[:, :20])
         assert not torch.allclose(one[:, 20:], other[:, 20:], atol=0.1)
@@ -134,18 +154,43 @@ def test_what_a_track_tells_of_a_step_does_not_look_ahead():
 def test_a_car_that_does_not_go_ahead_keeps_its_heading(pace):
     x = torch.zeros(1, 40, 3)
     x[..., 0] = pace * 0.1 * torch.arange(40.0)
-    arrows = torch.tensor([1.0, 0.0, 0.0]).expand(1, 10, 1, 3)
-    _, later = later_inputs(x[:, :10], x[:, 10:], ("heading",), arrows, 0.1)
+    arrows = torch.tensor([ARROW_LENGTH, 0.0, 0.0]).expand(1, 10, 1, 3)
+    _, later = later_inputs(x[:, :10], x[:, 10:], ("heading",), None, arrows, 0.1)
     assert torch.equal(later, arrows[:, :1].expand(1, 30, 1, 3))
+
+
+def test_columns_that_do_not_say_what_tracks_do_cannot_slide():
+    positions, velocity, arrows = around_a_circle()
+    with pytest.raises(
+        ValueError, match="speed is not what the tracks tell of it, off by 259%; is it in units of length"
+    ):
+        told(positions, ("speed",), 3.6 * velocity, arrows)
+    with pytest.raises(ValueError, match="velocity is not what the tracks tell"):
+        told(positions, ("velocity_x", "velocity_y"), 3.6 * velocity, arrows)
+    from_north = arrows[..., [1, 0, 2]]
+    with pytest.raises(
+        ValueError, match=r"heading is not what the tracks tell of it.* is it in radians from x towards y"
+    ):
+        told(positions, ("heading",), velocity, from_north)
+    told(positions[1:], ("heading",), velocity[1:], from_north[1:])  # too few to judge by
 
 
 def test_a_track_does_not_tell_how_long_a_car_is():
     windows, _ = motion("speed", "length", "heading")
-    batch = as_batch(windows, ("speed", "length", "heading"))
-    assert batch.future_attributes is None
-    assert batch.future_vectors is not None
-    assert as_batch(windows, ("speed",)).future_attributes.shape == (*batch.future.shape[:2], 1)
-    assert as_batch(windows).future_vectors is None
+    with pytest.raises(ValueError, match="windows with length cannot slide: it is known of the past alone"):
+        as_batch(windows, ("speed", "length", "heading"), slides=True)
+    assert as_batch(windows, ("speed", "length", "heading")).future_vectors is None
+    assert as_batch(windows, slides=True).future_vectors is None
+
+
+def test_what_is_told_goes_on_from_what_was_measured():
+    batch = as_batch(load_set("motion", "val"), ("speed", "heading"), slides=True)
+    speeds = torch.cat([batch.attributes[:, -1], batch.future_attributes[:, 0]], 1)
+    assert (speeds[:, 0] - speeds[:, 1]).abs().median() < 0.3
+    cosine = (batch.vectors[:, -1, 0] * batch.future_vectors[:, 0, 0]).sum(-1) / ARROW_LENGTH**2
+    assert cosine.median() > 0.99
+    turned = batch.rotated(torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]).expand(len(batch), 3, 3))
+    assert torch.equal(turned.future_vectors[..., 0], -batch.future_vectors[..., 1])
 
 
 def test_half_a_velocity_is_refused():

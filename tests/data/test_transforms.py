@@ -257,7 +257,7 @@ def test_attributes_and_vectors_slide_with_their_steps():
 @pytest.mark.parametrize("name", ["attributes", "vectors"])
 def test_what_is_known_of_the_past_alone_cannot_slide(name):
     x = replace(straight_tracks(), **{name: torch.ones(50, 6, 1, *[3] * (name == "vectors"))})
-    with pytest.raises(ValueError, match=f"windows with these {name} cannot slide"):
+    with pytest.raises(ValueError, match=f"windows with {name} cannot slide"):
         SlideWindow(2)(x, generator())
 
 

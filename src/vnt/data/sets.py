@@ -1,7 +1,7 @@
 """Every data set by name: what it is, whether it is here, and one call that loads a split of it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Literal
@@ -59,27 +59,28 @@ def load_set(name: str, split: Split = "train", folder: Path | str | None = None
     return SETS[name].load(split, None if folder is None else Path(folder))
 
 
-def as_batch(data: CloudSet | MotionSet, attributes: tuple[str, ...] = ()) -> CloudBatch | MotionBatch:
+def as_batch(
+    data: CloudSet | MotionSet, attributes: Sequence[str] = (), *, slides: bool = False
+) -> CloudBatch | MotionBatch:
     """A set as one batch, from which `vnt.data.batches.Batches` are cut; of a motion set the ``attributes`` named, and
     of clouds all there are.
 
-    Velocities and headings become vectors, see `motion_inputs`; what they will be is there for `SlideWindow`.
+    Velocities and headings become vectors, see `motion_inputs`. Where windows are to slide (`SlideWindow`), what these
+    inputs will be is there too.
     """
     if isinstance(data, CloudSet):
-        if attributes and attributes != data.attribute_names:
-            raise ValueError(f"the clouds of {data.name} have attributes {data.attribute_names}, and not {attributes}")
+        if attributes and tuple(attributes) != data.attribute_names:
+            raise ValueError(
+                f"the clouds of {data.name} come with attributes {data.attribute_names}, and not {tuple(attributes)}"
+            )
         return CloudBatch(**data.tensors())
     past, future = torch.from_numpy(data.past), torch.from_numpy(data.future)
     numbers, vectors = motion_inputs(data.attributes, data.attribute_names, attributes)
-    later_numbers, later_vectors = later_inputs(past, future, attributes, vectors, data.dt)
-    return MotionBatch(
-        past=past,
-        future=future,
-        attributes=numbers,
-        vectors=vectors,
-        future_attributes=later_numbers,
-        future_vectors=later_vectors,
-    )
+    batch = MotionBatch(past=past, future=future, attributes=numbers, vectors=vectors)
+    if not (slides and attributes):
+        return batch
+    later_numbers, later_vectors = later_inputs(past, future, attributes, numbers, vectors, data.dt)
+    return replace(batch, future_attributes=later_numbers, future_vectors=later_vectors)
 
 
 def _shapes(split: Split, folder: Path | None) -> CloudSet:

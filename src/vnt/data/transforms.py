@@ -180,29 +180,29 @@ class SlideWindow:
     most: int
 
     def __call__(self, batch: MotionBatch, generator: Generator) -> MotionBatch:
-        (B, past), T_out, device = batch.past.shape[:2], batch.future.shape[1], batch.past.device
-        T = past + T_out
-        step = torch.randint(self.most + 1, (B, 1), generator=generator, device=device) + torch.arange(T, device=device)
+        (count, T_past), T_out, device = batch.past.shape[:2], batch.future.shape[1], batch.past.device
+        T = T_past + T_out
+        shift = torch.randint(self.most + 1, (count, 1), generator=generator, device=device)
+        step = shift + torch.arange(T, device=device)
         inside = step.clamp(max=T - 1)
 
-        def slide(seen: Tensor, later: Tensor) -> tuple[Tensor, Tensor]:
-            moved = pick(torch.cat([seen, later], 1), inside)
-            return moved[:, :past], moved[:, past:]
+        def slide(seen: Tensor, to_come: Tensor) -> tuple[Tensor, Tensor]:
+            moved = pick(torch.cat([seen, to_come], 1), inside)
+            return moved[:, :T_past], moved[:, T_past:]
 
-        seen, later = slide(batch.past, batch.future)
-        now = seen[:, -1:]
-        changed: dict[str, Tensor] = {"past": seen - now, "future": later - now}
+        past, future = slide(batch.past, batch.future)
+        changed: dict[str, Tensor] = {"past": past - past[:, -1:], "future": future - past[:, -1:]}
         for name in ("attributes", "vectors"):
             values, to_come = getattr(batch, name), getattr(batch, f"future_{name}")
             if values is not None and to_come is None:
-                raise ValueError(f"windows with these {name} cannot slide: they are known of the past alone")
+                raise ValueError(f"windows with {name} cannot slide where these are known of the past alone")
             if values is not None:
                 changed[name], changed[f"future_{name}"] = slide(values, to_come)
         if batch.mask is not None:
-            changed["mask"], _ = slide(batch.mask, batch.mask.new_ones(B, T_out))
-        changed["known"] = step[:, past:] < T
+            changed["mask"], _ = slide(batch.mask, batch.mask.new_ones(count, T_out))
+        changed["known"] = step[:, T_past:] < T
         if batch.known is not None:
-            changed["known"] &= slide(batch.known.new_ones(B, past), batch.known)[1]
+            changed["known"] &= slide(batch.known.new_ones(count, T_past), batch.known)[1]
         return replace(batch, **changed)
 
 

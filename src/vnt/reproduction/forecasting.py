@@ -13,7 +13,7 @@ TAUGHT = ("transformer_z", "vn_0", "vn_heading_0")
 
 
 def table3() -> Experiment:
-    """The paper's six rows, and the two that need no training, for each of three sets of vehicles."""
+    """The paper's six rows, and two that need no training, for each of three sets of vehicles; more for the first."""
     rows = (
         *_block("", "", "womd_paper", published=True),
         *_block("large_", "15,623 vehicles: ", "womd_large", times=4),
@@ -81,6 +81,6 @@ def _biased(config: TrainConfig) -> TrainConfig:
 
 
 def _with_speed(config: TrainConfig) -> TrainConfig:
-    """Speeds as they were measured, which is of the past alone: windows do not slide, and half the epochs are enough."""
+    """Speeds as they were measured, of the past alone: windows do not slide, and half the epochs are enough."""
     model = replace(config.model, num_attributes=1, fusion="early")  # type: ignore[unexpected-keyword]
     return replace(config, model=model, attributes=("speed",), slide=0, epochs=config.epochs // 2)

@@ -55,8 +55,8 @@ def shrink(config: TrainConfig) -> TrainConfig:
         values: dict[str, Any] = {name: max(1, size // 4) for name, size in sizes.items() if size}
         if getattr(config.model, "num_neighbors", 0) > 0:
             values["num_neighbors"] = min(4, config.model.num_neighbors)  # type: ignore[missing-attribute]
-        if getattr(config.model, "depth", 0) > 2:
-            values["depth"] = 2
+        if getattr(config.model, "depth", 0) > 1:
+            values["depth"] = config.model.depth // 2  # type: ignore[missing-attribute]
         small = replace(config.model, **values)
     small = replace(small, num_attributes=config.model.num_attributes)
     return replace(

@@ -97,6 +97,8 @@ class TrainConfig(Config):
         self._require_at_least(0, "num_points", "shift", "jitter", "drop_points", "mix", "slide", "weight_decay")
         self._require_at_least(0, "learning_rate", "final_learning_rate")
         self._require_at_least(0, "warmup", "label_smoothing", "clip_norm", "ema", "checkpoint_seconds", "seed")
+        if len(set(self.attributes)) < len(self.attributes):
+            raise ValueError(f"attributes must differ, got {self.attributes}")
         for name in ("warmup", "label_smoothing", "ema", "drop_points"):
             if getattr(self, name) >= 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")

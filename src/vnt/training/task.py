@@ -51,7 +51,7 @@ def load_data(config: TrainConfig, folder: Path | None = None) -> Data:
     """The data set that a config names. The test split is not touched."""
     train = load_split(config, "train" if config.hold_out else "train+val", folder)
     val = load_split(config, "val", folder)
-    whole, held_out = as_batch(train, config.attributes), as_batch(val, config.attributes)
+    whole, held_out = as_batch(train, config.attributes, slides=config.slide > 0), as_batch(val, config.attributes)
     if isinstance(train, CloudSet):
         return Data(whole, held_out, train.class_names, train.attribute_names, up=train.up)
     return Data(whole, held_out, attribute_names=config.attributes, dt=train.dt)
