@@ -7,8 +7,10 @@ import vnt
 from vnt.bench.toy import toy_tracks
 from vnt.geometry import random_rotation, rotate
 from vnt.models.kinds import build_model, model_from_dict, model_to_dict
+from vnt.models.rivals.config import TransformerForecasterConfig
 from vnt.models.rivals.forecasting import ConstantVelocity, GRUForecaster, LinearForecaster, filled
 from vnt.models.rivals.forecasting_config import ConstantVelocityConfig, GRUForecasterConfig, LinearForecasterConfig
+from vnt.models.rivals.transformer import TransformerForecaster
 
 CONFIGS = [
     ConstantVelocityConfig(num_future=20),
@@ -95,3 +97,15 @@ def test_a_past_of_another_length_is_refused():
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
 def test_configs_survive_json(config):
     assert model_from_dict(model_to_dict(config)) == config
+
+
+@pytest.mark.parametrize("num_motions", [0, 4])
+def test_vectors_of_the_plain_transformer_have_units_of_length(num_motions):
+    """Everything ten times as large, in other units say: so is the forecast."""
+    config = TransformerForecasterConfig(num_future=5, num_vectors=1, scale="invariant", num_motions=num_motions)
+    model = TransformerForecaster(config).double().eval()
+    past, vectors = torch.randn(3, 11, 3).double(), torch.randn(3, 11, 1, 3).double()
+    with torch.no_grad():
+        forecast = model(past, vectors=vectors)
+        torch.testing.assert_close(model(10 * past, vectors=10 * vectors), 10 * forecast)
+        assert not torch.allclose(model(10 * past, vectors=vectors), 10 * forecast)

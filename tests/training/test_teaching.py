@@ -68,6 +68,15 @@ def test_a_forecaster_learns_from_another(tmp_path):
     assert taught.metrics[-1]["loss"] != alone.metrics[-1]["loss"]
 
 
+def test_a_forecaster_with_headings_learns_from_another_while_windows_slide(tmp_path):
+    config = motion_config(dataset="motion", attributes=("heading",), slide=5, batch_size=512, epochs=1)
+    train(config, tmp_path / "teacher")
+    taught = train(replace(config, teachers=(str(tmp_path / "teacher"),)), tmp_path / "taught")
+    assert taught.model.config.num_vectors == 1
+    with pytest.raises(ValueError, match="another num_vectors"):
+        train(replace(config, attributes=(), teachers=(str(tmp_path / "teacher"),)), tmp_path / "other")
+
+
 def test_a_teacher_that_is_not_there_leaves_nothing_behind(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         train(config(teachers=("nowhere",)), tmp_path / "run", data=clouds())
