@@ -130,3 +130,12 @@ def test_pages_are_one_file_and_escape_what_they_say():
     assert 'src="data:image/png;base64,' in text
     assert "http" not in text
     assert '<td class="number">1.0</td>' in text
+
+
+def test_a_column_of_numbers_may_lack_some():
+    page = Page("quoted and measured")
+    page.table(["model", "accuracy", "size"], [["quoted", "–", "small"], ["ours", "90.5 %", "2M"]])
+    assert '<td class="number">–</td>' in page.html()
+    assert '<td class="number">90.5 %</td>' in page.html()
+    assert "<td>small</td>" in page.html()
+    assert "<td>2M</td>" in page.html()

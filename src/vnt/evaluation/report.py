@@ -42,7 +42,7 @@ class Page:
         self.parts.append(f'<p class="note">{html.escape(text)}</p>')
 
     def table(self, header: list[str], rows: list[list[str]]) -> None:
-        """A table; cells that begin with a digit stand on the right."""
+        """A table; columns of numbers stand on the right."""
         head = "".join(f"<th{_side(rows, i)}>{html.escape(name)}</th>" for i, name in enumerate(header))
         body = "".join(
             "<tr>" + "".join(f"<td{_side(rows, i)}>{html.escape(cell)}</td>" for i, cell in enumerate(row)) + "</tr>"
@@ -69,4 +69,6 @@ class Page:
 
 
 def _side(rows: list[list[str]], column: int) -> str:
-    return ' class="number"' if rows and rows[0][column][:1].isdigit() else ""
+    """Of a column of numbers, some of which may be missing."""
+    cells = [row[column] for row in rows if row[column] not in ("", "–")]
+    return ' class="number"' if cells and all(cell[0].isdigit() for cell in cells) else ""
