@@ -144,7 +144,7 @@ def test_attributes_of_a_folder_of_clouds(vnt, tmp_path):
     words = ["train", "shapes", "--dataset", "scans", "--out", "run", *SMALL, "--batch-size", "4", "--epochs", "5"]
     assert "the data have 1 attributes, the model is for 0" in vnt(*words, "--attributes", "heat")[2]
     words += ["--model.num-attributes", "1", "--model.fusion", "late", "--learning-rate", "0.01", "--ema", "0.9"]
-    assert "0.xyz: it has attributes ['noise', 'heat'], and not warmth" in vnt(*words, "--attributes", "warmth")[2]
+    assert "0.xyz has attributes ['noise', 'heat'], and not warmth" in vnt(*words, "--attributes", "warmth")[2]
     assert vnt(*words, "--attributes", "heat")[0] == 0
     assert json.loads((tmp_path / "run" / "config.json").read_text())["attribute_names"] == ["heat"]
     rows = json.loads(vnt("predict", "scans", "--model", "run", "--format", "json")[1])

@@ -34,5 +34,5 @@ def test_attributes_are_those_that_are_named_in_that_order(scans):
 def test_a_file_that_lacks_one_is_named(scans):
     np.savetxt(scans / "stick" / "7.xyz", np.random.default_rng(0).normal(size=(30, 4)), header="x y z heat")
     load_folder(scans, attributes=["heat"])
-    with pytest.raises(ValueError, match=r"stick/7\.xyz: it has attributes \['heat'\], and not number"):
+    with pytest.raises(ValueError, match=r"stick/7\.xyz has attributes \['heat'\], and not number"):
         load_folder(scans, attributes=["heat", "number"])

@@ -172,8 +172,7 @@ def collate(
     if not clouds:
         raise ValueError("collate needs at least one cloud, got none")
     for number, cloud in enumerate(clouds):
-        if missing := [name for name in attributes if name not in cloud.attributes]:
-            raise ValueError(f"cloud {number} has attributes {list(cloud.attributes)}, and not {', '.join(missing)}")
+        cloud.require(attributes, f"cloud {number}")
     lengths = torch.tensor([len(cloud) for cloud in clouds])
     normals = [cloud.normals[:, None] for cloud in clouds if cloud.normals is not None]
     columns = [np.stack([cloud.attributes[name] for name in attributes], -1) for cloud in clouds if attributes]

@@ -1,6 +1,6 @@
 """What a cloud file holds: points, perhaps normals, and named numbers for each point."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,6 +60,11 @@ class Cloud:
 
     def __len__(self) -> int:
         return len(self.points)
+
+    def require(self, attributes: Sequence[str], who: str) -> None:
+        """Refuse a cloud, by the name that its user knows it by, that lacks one of the attributes."""
+        if missing := [name for name in attributes if name not in self.attributes]:
+            raise ValueError(f"{who} has attributes {list(self.attributes)}, and not {', '.join(missing)}")
 
     def take(self, index: NDArray[np.intp]) -> "Cloud":
         """The points at these places, with all that belongs to them."""

@@ -44,10 +44,7 @@ def load_folder(
         clouds = []
         for number, (path, _, _) in enumerate(files):
             clouds.append(read_cloud(path, num_points=num_points))
-            if missing := [name for name in attributes if name not in clouds[-1].attributes]:
-                raise ValueError(
-                    f"{path}: it has attributes {list(clouds[-1].attributes)}, and not {', '.join(missing)}"
-                )
+            clouds[-1].require(attributes, str(path))
             if progress is not None:
                 progress(number + 1, len(files))
         batch = collate(clouds, [names.index(name) for _, name, _ in files], attributes=attributes)

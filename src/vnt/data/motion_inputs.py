@@ -62,18 +62,20 @@ def later_inputs(
     speed = velocity.norm(dim=-1, keepdim=True)
     level = torch.cat([velocity[..., :2], torch.zeros_like(velocity[..., 2:])], -1)
     moving = (level[:, steps - 1].norm(dim=-1) > STANDING_SPEED).nonzero()[:, 0]
-    later_attributes, later_vectors = None, []
     if attributes is not None:
         _require_alike("speed", "units of length per second", attributes[moving, -1], speed[moving, steps - 1])
-        later_attributes = speed[:, steps:]
-    if VELOCITY[0] in wanted and vectors is not None:
+    speeds = None if attributes is None else speed[:, steps:]
+    if vectors is None:
+        return speeds, None
+    later = []
+    if VELOCITY[0] in wanted:
         told = velocity if VELOCITY[2] in wanted else level
         _require_alike("velocity", "units of length per second", vectors[moving, -1, 0], told[moving, steps - 1])
-        later_vectors.append(told[:, steps:])
-    for arrow in () if vectors is None else vectors[:, -1, len(later_vectors) :].unbind(1):
+        later.append(told[:, steps:])
+    for arrow in vectors[:, -1, len(later) :].unbind(1):
         _require_alike("heading", "radians from x towards y", arrow[moving], _along(level[moving, steps - 1]))
-        later_vectors.append(_course(level[:, steps:], arrow))
-    return later_attributes, torch.stack(later_vectors, 2) if later_vectors else None
+        later.append(_course(level[:, steps:], arrow))
+    return speeds, torch.stack(later, 2)
 
 
 def _require_alike(name: str, unit: str, recorded: Float[Tensor, "m d"], told: Float[Tensor, "m d"]) -> None:

@@ -5,7 +5,7 @@ cloud's padding holds does not matter, and padding stays padding.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -174,7 +174,7 @@ class SlideWindow:
     """Windows of tracks moved on by up to ``most`` steps: some of the future becomes past, and the oldest is forgotten.
 
     What would come after the end of the recording is not known. Positions are relative to the last observed step again.
-    Attributes and vectors move on with them, and so must be known of the future too.
+    Attributes and vectors move on with them, and so must be known of the future too, which is then forgotten.
     """
 
     most: int
@@ -191,19 +191,20 @@ class SlideWindow:
             return moved[:, :T_past], moved[:, T_past:]
 
         past, future = slide(batch.past, batch.future)
-        changed: dict[str, Tensor] = {"past": past - past[:, -1:], "future": future - past[:, -1:]}
+        changed: dict[str, Any] = {"past": past - past[:, -1:], "future": future - past[:, -1:]}
         for name in ("attributes", "vectors"):
             values, to_come = getattr(batch, name), getattr(batch, f"future_{name}")
             if values is not None and to_come is None:
                 raise ValueError(f"windows with {name} cannot slide where these are known of the past alone")
             if values is not None:
-                changed[name], changed[f"future_{name}"] = slide(values, to_come)
+                changed[name] = pick(torch.cat([values, to_come], 1), inside[:, :T_past])
+                changed[f"future_{name}"] = None
         if batch.mask is not None:
             changed["mask"], _ = slide(batch.mask, batch.mask.new_ones(count, T_out))
-        changed["known"] = step[:, T_past:] < T
+        known = step[:, T_past:] < T
         if batch.known is not None:
-            changed["known"] &= slide(batch.known.new_ones(count, T_past), batch.known)[1]
-        return replace(batch, **changed)
+            known &= slide(batch.known.new_ones(count, T_past), batch.known)[1]
+        return replace(batch, **changed, known=known)
 
 
 @dataclass(frozen=True)
