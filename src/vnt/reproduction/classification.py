@@ -8,6 +8,7 @@ from vnt.training.config import TrainConfig
 from vnt.training.recipes import recipe
 
 EPSILON = 1e-6
+WHOLE = "then six epochs of whole clouds, none mixed"
 NEIGHBORS = (0, 4, 8, 16, 32)
 LATENTS = (0, 16, 32, 64, 128)
 
@@ -25,13 +26,14 @@ def small() -> TrainConfig:
     return replace(_with(ours, dropout=0.0, **sizes), mix=0.0, epochs=150)
 
 
+def finishing(config: TrainConfig) -> TrainConfig:
+    """Six more epochs at a low rate, of whole clouds, none of them mixed: of what the model will meet."""
+    return replace(config, num_points=0, mix=0.0, epochs=6, learning_rate=3e-4, warmup=0.1, ema=0.99)
+
+
 def _with(config: TrainConfig, **changes: object) -> TrainConfig:
     """The same run with another model setting."""
     return replace(config, model=replace(config.model, **changes))  # type: ignore[bad-argument-type]
-
-
-def _dotted(config: TrainConfig, **changes: object) -> TrainConfig:
-    return replace(_with(config, num_attributes=1, **changes), dataset="modelnet40_polka_dot")
 
 
 def _literal(epsilon: float) -> TrainConfig:
@@ -44,7 +46,6 @@ def table1() -> Experiment:
     taught = Row("taught", "the same, taught by the one above", recipe("modelnet40"), teacher=Teacher(best))
     deeper = _with(recipe("modelnet40"), depth=8)
     deep = Row("deep_taught", "the same, twice as deep", deeper, teacher=Teacher(best))
-    finish = replace(deeper, num_points=0, mix=0.0, epochs=6, learning_rate=3e-4, warmup=0.1, ema=0.99)
     return Experiment(
         "table1",
         "Table 1: ModelNet40 test accuracy",
@@ -61,13 +62,7 @@ def table1() -> Experiment:
             best,
             taught,
             deep,
-            Row(
-                "finished",
-                "the same, then six epochs of whole clouds, none mixed",
-                finish,
-                teacher=Teacher(best),
-                start=deep,
-            ),
+            Row("finished", f"the same, {WHOLE}", finishing(deeper), teacher=Teacher(best), start=deep),
             Row("literal", "VN-Transformer, the paper to the letter, ε = 1e-6", _literal(EPSILON), 0.908),
         ),
         rotations=("I", "z", "SO3"),
@@ -77,40 +72,51 @@ def table1() -> Experiment:
 def table2() -> Experiment:
     """ModelNet40 with and without polka dots."""
     ours = recipe("modelnet40")
+    pointnet, dots = recipe("modelnet40_vn_pointnet"), recipe("modelnet40_polka_dot")
+    early, late = _fused("early", 0.0, 0.911), _fused("late", 0.0, None)
     return Experiment(
         "table2",
         "Table 2: polka dots",
         "If ε helps at I/I and not at I/SO3, then pose has leaked in. The violation is the largest relative change of "
         "the logits under a rotation, in float32.",
         (
-            Row("vn_pointnet", "VN-PointNet", recipe("modelnet40_vn_pointnet"), 0.772),
+            Row("vn_pointnet", "VN-PointNet", pointnet, 0.772),
             Row("plain_0", "VN-Transformer, ε = 0", ours, 0.885),
             Row("plain_eps", "VN-Transformer, ε = 1e-6", _with(ours, bias_epsilon=EPSILON), 0.908),
             Row("literal_0", "the paper to the letter, ε = 0", _literal(0.0), 0.885),
             Row("literal_eps", "the paper to the letter, ε = 1e-6", _literal(EPSILON), 0.908),
-            Row("vn_pointnet_early", "VN-PointNet, dots, early", _dotted(recipe("modelnet40_vn_pointnet")), 0.820),
-            Row("early_0", "VN-Transformer, dots, early, ε = 0", _dotted(ours, fusion="early"), 0.911),
             Row(
-                "early_eps",
-                "VN-Transformer, dots, early, ε = 1e-6",
-                _dotted(ours, fusion="early", bias_epsilon=EPSILON),
-                0.954,
+                "vn_pointnet_early",
+                "VN-PointNet, dots, early",
+                replace(_with(pointnet, num_attributes=1), dataset=dots.dataset),
+                0.820,
             ),
+            early,
+            _finished(early, dots),
+            _fused("early", EPSILON, 0.954),
             Row(
                 "early_0_no_anchor",
-                "the same at ε = 0 without anchors: blind to O(4)",
-                _dotted(ours, fusion="early", attribute_anchor=False),
+                "VN-Transformer, dots, early, ε = 0, without anchors: blind to their sign",
+                _with(dots, attribute_anchor=False),
                 0.911,
             ),
-            Row("late_0", "VN-Transformer, dots, late, ε = 0", _dotted(ours, fusion="late")),
-            Row(
-                "late_eps",
-                "VN-Transformer, dots, late, ε = 1e-6",
-                _dotted(ours, fusion="late", bias_epsilon=EPSILON),
-                0.910,
-            ),
+            late,
+            _finished(late, _with(dots, fusion="late")),
+            _fused("late", EPSILON, 0.910),
         ),
     )
+
+
+def _fused(fusion: str, epsilon: float, published: float | None) -> Row:
+    """VN-Transformer with dots."""
+    name = f"{fusion}_eps" if epsilon else f"{fusion}_0"
+    title = f"VN-Transformer, dots, {fusion}, ε = {epsilon:g}"
+    return Row(name, title, _with(recipe("modelnet40_polka_dot"), fusion=fusion, bias_epsilon=epsilon), published)
+
+
+def _finished(row: Row, config: TrainConfig) -> Row:
+    """The same, with whole clouds at the end."""
+    return Row(f"{row.name}_finished", f"{row.title}, {WHOLE}", finishing(config), row.published, start=row)
 
 
 def figure7() -> Experiment:

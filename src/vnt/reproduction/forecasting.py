@@ -81,6 +81,5 @@ def _biased(config: TrainConfig) -> TrainConfig:
 
 
 def _with_speed(config: TrainConfig) -> TrainConfig:
-    """Speeds as they were measured, of the past alone: windows do not slide, and half the epochs are enough."""
     model = replace(config.model, num_attributes=1, fusion="early")  # type: ignore[unexpected-keyword]
-    return replace(config, model=model, attributes=("speed",), slide=0, epochs=config.epochs // 2)
+    return replace(config, model=model, attributes=("speed",))
