@@ -38,6 +38,27 @@ def test_the_anchor_and_late_fusion_see_the_sign(make, name):
         assert (model(points, other) - model(points, attributes)).abs().max() > 1e-4
 
 
+@pytest.mark.parametrize("make", [classifier, forecaster])
+@pytest.mark.parametrize("name", ["early", "late"])
+def test_units_of_attributes_do_not_matter_to_a_model_that_knows_them(make, name):
+    options = {"predict_attributes": True} if make is forecaster and name == "early" else {}
+    scales = torch.tensor([2.0, 1000.0], dtype=torch.float64)
+    model = make(name, **options).eval()
+    other = make(name, attribute_scales=tuple(scales.tolist()), **options).eval()
+    other.load_state_dict(model.state_dict())
+    points, attributes = cloud()
+    expected = model(points, attributes)
+    if options:
+        expected[..., 3:] *= scales
+    assert_close(other(points, scales * attributes), expected, 1e-9)
+
+
+@pytest.mark.parametrize("scales", [(1.0,), (1.0, 0.0), (1.0, float("inf"))])
+def test_scales_that_do_not_fit_are_refused(scales):
+    with pytest.raises(ValueError, match="attribute_scales must be 2 positive numbers or none"):
+        classifier("early", attribute_scales=scales)
+
+
 def test_the_forecast_may_carry_attributes():
     """Partial equivariance: N_out × (3 + d_A), of which the first three turn."""
     model = forecaster("early", predict_attributes=True).eval()

@@ -10,6 +10,7 @@ from torch import nn
 
 import vnt
 from training.tasks import clouds, config, motion_config, tracks
+from vnt.data.batches import CloudBatch
 from vnt.data.motion_set import save_parts
 from vnt.data.sets import load_set
 from vnt.models.kinds import KINDS, build_model
@@ -19,10 +20,29 @@ from vnt.training.loop import train
 from vnt.training.optimizer import make_optimizer
 from vnt.training.run_folder import RunFolder
 from vnt.training.runs import evaluate
+from vnt.training.task import Data
 
 
 def weights(model):
     return torch.cat([value.flatten().double() for value in model.state_dict().values()])
+
+
+def test_attributes_in_any_unit_give_the_same_weights(tmp_path):
+    """The data decide what attributes are divided by; by a power of two, so that nothing is rounded."""
+    model = vnt.ClassifierConfig(num_classes=2, channels=8, num_heads=2, num_attributes=2, fusion="early")
+    config = vnt.TrainConfig(model=model, epochs=1, batch_size=4, device="cpu")
+    points, labels = torch.randn(8, 20, 3), torch.arange(8) % 2
+    flags, mask = (torch.rand(8, 20, 1) < 0.3).float(), torch.rand(8, 20) < 0.9
+    attributes = torch.cat([flags, torch.randn(8, 20, 1)], -1)
+
+    def run(name: str, unit: float) -> nn.Module:
+        batch = CloudBatch(points=points, labels=labels, mask=mask, attributes=attributes * torch.tensor([1.0, unit]))
+        return train(config, tmp_path / name, data=Data(batch, batch, ("a", "b"), ("flag", "heat"))).model
+
+    small, large = run("small", 1.0), run("large", 1024.0)
+    assert small.config.attribute_scales[0] == 1.0
+    assert large.config.attribute_scales[1] == 1024 * small.config.attribute_scales[1]
+    assert all(torch.equal(a, b) for a, b in zip(small.parameters(), large.parameters(), strict=True))
 
 
 def test_a_run_leaves_everything_in_its_folder(tmp_path):

@@ -36,6 +36,8 @@ class BackboneConfig(Config):
         num_vectors: extra vectors per point beside its position (normals, velocities): they turn, but do not move. The
             forecaster takes them to have units of length, as velocities do, the classifier to have none, as normals.
         num_attributes: d_A, scalars per point.
+        attribute_scales: what each attribute is divided by; none leaves them as they are. In training the data decide,
+            where nothing is said: the root mean square of the values that are not zero, so that flags stay 0 and 1.
         fusion: how attributes enter. "early" appends them to the coordinates, S = 3 + d_A; "late" lets them join
             invariant features behind the encoder.
         attribute_anchor: early fusion only. Without it the group is O(3 + d_A), not O(3): negating an attribute, or
@@ -70,6 +72,7 @@ class BackboneConfig(Config):
     bias_epsilon: float = 0.0
     num_vectors: int = 0
     num_attributes: int = 0
+    attribute_scales: tuple[float, ...] = ()
     fusion: Fusion = "none"
     attribute_anchor: bool = True
     chirality: bool = False
@@ -99,6 +102,7 @@ class BackboneConfig(Config):
                 f"attributes need a fusion and a fusion needs attributes: got num_attributes={self.num_attributes} "
                 f"with fusion={self.fusion!r}"
             )
+        require_scales(self.attribute_scales, self.num_attributes)
         if self.read_back and self.num_latents == 0:
             raise ValueError("read_back needs latents to read from: got num_latents=0")
         if self.lift == "mlp" and self.num_neighbors > 0:
@@ -184,6 +188,12 @@ def require_motions(num_motions: int, num_future: int) -> None:
     """A forecast of so many steps can be made of so many functions of time."""
     if not 0 <= num_motions <= num_future:
         raise ValueError(f"num_motions must be between 0 and num_future, got {num_motions} for {num_future} steps")
+
+
+def require_scales(scales: tuple[float, ...], num_attributes: int) -> None:
+    """One for each attribute, or none."""
+    if scales and (len(scales) != num_attributes or not all(0 < scale < math.inf for scale in scales)):
+        raise ValueError(f"attribute_scales must be {num_attributes} positive numbers or none, got {scales}")
 
 
 def require_dropout(share: float) -> None:

@@ -12,7 +12,7 @@ from vnt.layers import VNMLP, VNGate, VNLinear, VNMeanPool
 from vnt.models.backbone import Features, LateAttributes, VNLift, VNTrunk, lift_cloud
 from vnt.models.config import ForecasterConfig
 from vnt.models.heads import InvariantMixing
-from vnt.models.tokens import InputTokens, input_tokens, num_input_channels
+from vnt.models.tokens import InputTokens, by_column, input_tokens, num_input_channels
 
 TIME_FREQUENCIES = 8
 """Waves from one period in 128 steps to one in two: enough to tell any two steps of a track apart."""
@@ -99,7 +99,8 @@ class VNTransformerForecaster(nn.Module):
         if not self.config.predict_attributes or attributes is None:
             return now + spatial
         present = last_observed(attributes, mask)[..., None, :]
-        return torch.cat([now + spatial, present + displacement[..., 3:]], -1)
+        change = by_column(displacement[..., 3:], self.config.attribute_scales)
+        return torch.cat([now + spatial, present + change], -1)
 
     def features(
         self,

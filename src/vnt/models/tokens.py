@@ -1,5 +1,6 @@
 """From raw points to input tokens: checks, padding, centring, scale, attributes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -121,8 +122,20 @@ def normalized_tokens(
         rows = torch.cat([rows, blank(vectors, mask).to(rows.dtype)], -2)
     rows, radius, resolution = _normalize(config, rows, mask, scale_vectors=scale_vectors)
     positions = rows[..., 0, :]
-    scalars = None if attributes is None else blank(attributes, mask).to(rows.dtype)
+    scalars = None
+    if attributes is not None:
+        scalars = by_column(blank(attributes, mask).to(rows.dtype), [1 / scale for scale in attribute_scales(config)])
     return InputTokens(rows, positions, scalars, mask, radius, resolution)
+
+
+def attribute_scales(config: InputConfig) -> tuple[float, ...]:
+    """What attributes are divided by; networks that take none have no such setting."""
+    return getattr(config, "attribute_scales", ())
+
+
+def by_column(x: Float[Tensor, "*tokens d"], factors: Sequence[float]) -> Float[Tensor, "*tokens d"]:
+    """Each column times its factor; no factors leave x alone. They are constants to a compiler, not one more tensor."""
+    return torch.stack([column * f for column, f in zip(x.unbind(-1), factors, strict=True)], -1) if factors else x
 
 
 def _normalize(

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from vnt.data.batches import Batch, CloudBatch, MotionBatch
@@ -68,7 +69,7 @@ def load_split(config: TrainConfig, split: Split, folder: Path | None = None) ->
 
 
 def fit_model(config: ModelConfig, data: Data) -> ModelConfig:
-    """The model's config with what the data decide: classes, future steps, attributes and vectors."""
+    """The model's config with what the data decide: classes, future steps, units of attributes, number of vectors."""
     values: dict[str, Any] = {}
     match data.train:
         case CloudBatch():
@@ -85,9 +86,18 @@ def fit_model(config: ModelConfig, data: Data) -> ModelConfig:
     given = 0 if attributes is None else attributes.shape[-1]
     if given != config.num_attributes:
         raise ValueError(f"the data have {given} attributes, the model is for {config.num_attributes}")
+    if attributes is not None and not getattr(config, "attribute_scales", ()):
+        values["attribute_scales"] = _usual_sizes(attributes, data.train.tensors().get("mask"))
     vectors = data.train.tensors().get("vectors")
     values["num_vectors"] = 0 if vectors is None else vectors.shape[-2]
     return replace(config, **values)
+
+
+def _usual_sizes(attributes: Tensor, mask: Tensor | None) -> tuple[float, ...]:
+    """The root mean square of each attribute where there is one and it is not zero; 1 where it always is."""
+    values = (attributes if mask is None else attributes[mask]).double().flatten(0, -2).nan_to_num(0, 0, 0)
+    count = (values != 0).sum(0)
+    return tuple(torch.where(count > 0, (values.square().sum(0) / count.clamp(min=1)).sqrt(), 1.0).tolist())
 
 
 def augmentations(config: TrainConfig, data: Data) -> list:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vnt.configuration import Config
-from vnt.models.config import require_motions
+from vnt.models.config import require_motions, require_scales
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class TransformerConfig(Config):
         num_heads, depth, hidden_channels: of the encoder; hidden None means 2 × channels.
         num_attributes: scalars per point, appended to its coordinates.
         num_vectors: extra vectors per point, appended too.
-        center, scale: as in `vnt.ClassifierConfig`.
+        attribute_scales, center, scale: as in `vnt.ClassifierConfig`.
     """
 
     channels: int = 96
@@ -24,6 +24,7 @@ class TransformerConfig(Config):
     depth: int = 2
     hidden_channels: int | None = None
     num_attributes: int = 0
+    attribute_scales: tuple[float, ...] = ()
     num_vectors: int = 0
     center: Literal["mean", "median", "none"] = "mean"
     scale: Literal["relative", "invariant", "raw"] = "relative"
@@ -32,6 +33,7 @@ class TransformerConfig(Config):
         super().__post_init__()
         self._require_at_least(1, "channels", "num_heads", "depth")
         self._require_at_least(0, "num_attributes", "num_vectors")
+        require_scales(self.attribute_scales, self.num_attributes)
         if self.channels % self.num_heads:
             raise ValueError(f"num_heads must divide channels, got {self.num_heads} heads for {self.channels} channels")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from vnt.configuration import Config
-from vnt.models.config import require_dropout
+from vnt.models.config import require_dropout, require_scales
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class NetworkConfig(Config):
         dropout: behind both hidden layers of the MLP that ends the network.
         num_attributes: d_A, scalars per point; 0 but for VN-PointNet, the only one the paper gives attributes to.
         num_vectors: extra vectors per point beside its position (normals), which turn, but do not move.
-        center: as in `vnt.ClassifierConfig`.
+        attribute_scales, center: as in `vnt.ClassifierConfig`.
         scale: as in `vnt.ClassifierConfig`; under "relative" the logarithm of the radius is one more number for the MLP
             that ends the network.
     """
@@ -29,6 +29,7 @@ class NetworkConfig(Config):
     width: float = 1.0
     dropout: float = 0.5
     num_attributes: int = 0
+    attribute_scales: tuple[float, ...] = ()
     num_vectors: int = 0
     center: Literal["mean", "median", "none"] = "mean"
     scale: Literal["relative", "invariant", "raw"] = "relative"
@@ -41,6 +42,7 @@ class NetworkConfig(Config):
             raise ValueError(f"a {type(self).__name__} takes no attributes, got num_attributes={self.num_attributes}")
         if not 0 < self.width <= 64:
             raise ValueError(f"width must lie in (0, 64], got {self.width}")
+        require_scales(self.attribute_scales, self.num_attributes)
         require_dropout(self.dropout)
 
     @property
