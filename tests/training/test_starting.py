@@ -11,6 +11,7 @@ from vnt.models.kinds import build_model
 from vnt.models.saving import load, save_pretrained
 from vnt.training.loop import train
 from vnt.training.starting import start_from
+from vnt.training.task import Data
 
 
 @pytest.fixture
@@ -64,6 +65,26 @@ def test_a_run_that_was_stopped_goes_on_without_its_start(tmp_path, first):
     again = train(begun, tmp_path / "run", data=clouds(), resume=True, from_step=min(steps))
     values = zip(whole.model.state_dict().values(), again.model.state_dict().values(), strict=True)
     assert all(torch.equal(a, b) for a, b in values)
+
+
+def test_attributes_stay_in_the_units_of_the_model_that_it_goes_on_from(tmp_path):
+    def measured(unit: float) -> Data:
+        data = clouds()
+        parts = (replace(part, attributes=unit * part.points[..., :1]) for part in (data.train, data.val))
+        return Data(*parts, data.class_names, ("heat",))
+
+    early = replace(config().model, num_attributes=1, fusion="early")
+    first = train(config(model=early, epochs=1), tmp_path / "first", data=measured(100.0))
+    begun = config(model=early, epochs=2, start=str(tmp_path / "first"))
+    second = train(begun, tmp_path / "second", data=measured(1.0))
+    assert second.model.config.attribute_scales == first.model.config.attribute_scales
+    (tmp_path / "first").rename(tmp_path / "gone")
+    again = train(begun, tmp_path / "second", data=measured(1.0), resume=True)
+    assert again.model.config.attribute_scales == first.model.config.attribute_scales
+    literal = replace(early, scale="raw")
+    assert (
+        train(config(model=literal, epochs=1), tmp_path / "raw", data=measured(9.0)).model.config.attribute_scales == ()
+    )
 
 
 def test_another_model_is_refused(tmp_path, first):

@@ -36,8 +36,9 @@ class BackboneConfig(Config):
         num_vectors: extra vectors per point beside its position (normals, velocities): they turn, but do not move. The
             forecaster takes them to have units of length, as velocities do, the classifier to have none, as normals.
         num_attributes: d_A, scalars per point.
-        attribute_scales: what each attribute is divided by; none leaves them as they are. In training the data decide,
-            where nothing is said: the root mean square of the values that are not zero, so that flags stay 0 and 1.
+        attribute_scales: what each attribute is divided by; none leaves them as they are. In training the data decide
+            where nothing is said, unless ``scale`` is "raw": the root mean square of the values that are not zero, so
+            that flags stay 0 and 1.
         fusion: how attributes enter. "early" appends them to the coordinates, S = 3 + d_A; "late" lets them join
             invariant features behind the encoder.
         attribute_anchor: early fusion only. Without it the group is O(3 + d_A), not O(3): negating an attribute, or

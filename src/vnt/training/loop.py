@@ -116,7 +116,7 @@ def _train(
     state = load_state(run.checkpoints, step=from_step) if resume else None
     torch.manual_seed(config.seed)
     if model is None:
-        config = replace(config, model=fit_model(config.model, data))
+        config = replace(config, model=fit_model(config.model, data, run.path if state is not None else config.start))
         model = build_model(config.model)
         if config.start and state is None:
             start_from(model, config.model, config.start, data.class_names)

@@ -25,6 +25,7 @@ from vnt.data.transforms import (
 )
 from vnt.geometry import masked_mean
 from vnt.models.kinds import ModelConfig
+from vnt.models.saving import read_about
 from vnt.training.config import TrainConfig
 
 
@@ -68,8 +69,11 @@ def load_split(config: TrainConfig, split: Split, folder: Path | None = None) ->
     return load_set(config.dataset, split, folder)
 
 
-def fit_model(config: ModelConfig, data: Data) -> ModelConfig:
-    """The model's config with what the data decide: classes, future steps, units of attributes, number of vectors."""
+def fit_model(config: ModelConfig, data: Data, known: Path | str = "") -> ModelConfig:
+    """The model's config with what the data decide: classes, future steps, units of attributes, number of vectors.
+
+    Where training goes on from a ``known`` model, as `vnt.load` takes it, attributes stay in that one's units.
+    """
     values: dict[str, Any] = {}
     match data.train:
         case CloudBatch():
@@ -86,8 +90,9 @@ def fit_model(config: ModelConfig, data: Data) -> ModelConfig:
     given = 0 if attributes is None else attributes.shape[-1]
     if given != config.num_attributes:
         raise ValueError(f"the data have {given} attributes, the model is for {config.num_attributes}")
-    if attributes is not None and not getattr(config, "attribute_scales", ()):
-        values["attribute_scales"] = _usual_sizes(attributes, data.train.tensors().get("mask"))
+    if attributes is not None and not getattr(config, "attribute_scales", ()) and getattr(config, "scale", "") != "raw":
+        usual = _usual_sizes(attributes, data.train.tensors().get("mask"))
+        values["attribute_scales"] = _scales_of(known, given) if known else usual
     vectors = data.train.tensors().get("vectors")
     values["num_vectors"] = 0 if vectors is None else vectors.shape[-2]
     return replace(config, **values)
@@ -98,6 +103,12 @@ def _usual_sizes(attributes: Tensor, mask: Tensor | None) -> tuple[float, ...]:
     values = (attributes if mask is None else attributes[mask]).double().flatten(0, -2).nan_to_num(0, 0, 0)
     count = (values != 0).sum(0)
     return tuple(torch.where(count > 0, (values.square().sum(0) / count.clamp(min=1)).sqrt(), 1.0).tolist())
+
+
+def _scales_of(known: Path | str, num_attributes: int) -> tuple[float, ...]:
+    """What a model divides attributes by; nothing of one that takes others."""
+    theirs = tuple(read_about(known)["model"].get("attribute_scales", ()))
+    return theirs if len(theirs) == num_attributes else ()
 
 
 def augmentations(config: TrainConfig, data: Data) -> list:
