@@ -32,6 +32,16 @@ def test_there_and_back(tmp_path):
     assert (folder / "README.md").read_text() == "# Mine\n"
 
 
+def test_half_the_bytes(tmp_path):
+    """Weights may be kept in half precision; a model that is loaded computes in float32."""
+    model, points = small(), torch.randn(2, 20, 3)
+    whole, half = (vnt.save_pretrained(m, tmp_path / n) for n, m in (("whole", model), ("half", small().half())))
+    loaded = vnt.load(half)
+    assert all(value.dtype != torch.float16 for value in loaded.state_dict().values())
+    assert torch.allclose(loaded(points), model(points), atol=1e-2)
+    assert (half / "model.safetensors").stat().st_size < 0.7 * (whole / "model.safetensors").stat().st_size
+
+
 def test_what_has_no_config_cannot_be_built_again(tmp_path):
     with pytest.raises(ValueError, match="a Linear has no config"):
         vnt.save_pretrained(torch.nn.Linear(2, 2), tmp_path / "x")
