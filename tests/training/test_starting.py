@@ -81,10 +81,8 @@ def test_attributes_stay_in_the_units_of_the_model_that_it_goes_on_from(tmp_path
     (tmp_path / "first").rename(tmp_path / "gone")
     again = train(begun, tmp_path / "second", data=measured(1.0), resume=True)
     assert again.model.config.attribute_scales == first.model.config.attribute_scales
-    literal = replace(early, scale="raw")
-    assert (
-        train(config(model=literal, epochs=1), tmp_path / "raw", data=measured(9.0)).model.config.attribute_scales == ()
-    )
+    literal = config(model=replace(early, scale="raw"), epochs=1)
+    assert train(literal, tmp_path / "raw", data=measured(9.0)).model.config.attribute_scales == ()
 
 
 def test_another_model_is_refused(tmp_path, first):

@@ -91,8 +91,8 @@ def fit_model(config: ModelConfig, data: Data, known: Path | str = "") -> ModelC
     if given != config.num_attributes:
         raise ValueError(f"the data have {given} attributes, the model is for {config.num_attributes}")
     if attributes is not None and not getattr(config, "attribute_scales", ()) and getattr(config, "scale", "") != "raw":
-        usual = _usual_sizes(attributes, data.train.tensors().get("mask"))
-        values["attribute_scales"] = _scales_of(known, given) if known else usual
+        mask = data.train.tensors().get("mask")
+        values["attribute_scales"] = _scales_of(known, given) if known else _usual_sizes(attributes, mask)
     vectors = data.train.tensors().get("vectors")
     values["num_vectors"] = 0 if vectors is None else vectors.shape[-2]
     return replace(config, **values)
