@@ -77,8 +77,7 @@ def table2() -> Experiment:
     return Experiment(
         "table2",
         "Table 2: polka dots",
-        "If ε helps at I/I and not at I/SO3, then pose has leaked in. The violation is the largest relative change of "
-        "the logits under a rotation, in float32.",
+        "If ε helps at I/I and not at I/SO3, then pose has leaked in.",
         (
             Row("vn_pointnet", "VN-PointNet", pointnet, 0.772),
             Row("plain_0", "VN-Transformer, ε = 0", ours, 0.885),
