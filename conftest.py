@@ -1,3 +1,5 @@
+"""What every test shares, the examples in docstrings too: the same random numbers each time, and one thread each."""
+
 import os
 from pathlib import Path
 
@@ -39,5 +41,6 @@ def real_data():
 
 
 def pytest_configure():
+    """One thread for each worker."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         torch.set_num_threads(1)
