@@ -27,6 +27,7 @@ def test_published_numbers():
     two = published(table2())
     assert (two["plain_0"], two["plain_eps"], two["vn_pointnet_early"]) == (0.885, 0.908, 0.820)
     assert (two["early_0"], two["early_eps"], two["late_eps"]) == (0.911, 0.954, 0.910)
+    assert (two["literal_early_0"], two["literal_early_eps"]) == (0.911, 0.954)
     assert list(published(table3()).values()) == [5.01, 4.51, 4.91, 3.95, 5.01, 3.67, 4.91, 3.95]
 
 

@@ -40,6 +40,10 @@ def _literal(epsilon: float) -> TrainConfig:
     return replace(recipe("modelnet40_paper"), model=replace(paper_classifier(), bias_epsilon=epsilon))
 
 
+def _literal_dotted(epsilon: float) -> TrainConfig:
+    return replace(_with(_literal(epsilon), num_attributes=1, fusion="early"), dataset="modelnet40_polka_dot")
+
+
 def table1() -> Experiment:
     """ModelNet40."""
     best = Row("best", "VN-Transformer, our best", recipe("modelnet40"))
@@ -99,6 +103,8 @@ def table2() -> Experiment:
                 _with(dots, attribute_anchor=False),
                 0.911,
             ),
+            Row("literal_early_0", "the paper to the letter, dots, early, ε = 0", _literal_dotted(0.0), 0.911),
+            Row("literal_early_eps", "the paper to the letter, dots, early, ε = 1e-6", _literal_dotted(EPSILON), 0.954),
             late,
             _finished(late, _with(dots, fusion="late")),
             _fused("late", EPSILON, 0.910),
