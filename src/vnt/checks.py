@@ -10,6 +10,7 @@ from contextvars import ContextVar
 
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensor
 
 _values_wanted = ContextVar("values_wanted", default=True)
 
@@ -34,6 +35,11 @@ def value_checks(*, enabled: bool) -> Generator[None]:
 def values_are_checked() -> bool:
     """Whether checks of values run here: in eager mode, unless switched off."""
     return not torch.compiler.is_compiling() and _values_wanted.get()
+
+
+def has_values(x: Tensor) -> bool:
+    """Whether shapes may depend on the values of x: not in a compiled or exported program, and not under `vmap`."""
+    return not (torch.compiler.is_compiling() or isinstance(x, FakeTensor) or torch._C._functorch.is_batchedtensor(x))
 
 
 def require_channels(V: Tensor, channels: int, owner: str) -> None:

@@ -64,6 +64,11 @@ class Config(metaclass=RefuseUnknownKeys):
             if not least <= value < math.inf:
                 raise ValueError(f"{name} must be at least {least} and finite, got {value!r}")
 
+    def _require_positive(self, *names: str) -> None:
+        for name in names:
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)!r}")
+
 
 def _is_instance(value: Any, hint: Any) -> bool:
     """Whether a value fits a plain type or a union of plain types; whole numbers are fine as floats, bools are not."""

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import vnt
+from vnt.models.rivals.config import TransformerClassifierConfig, TransformerForecasterConfig
 
 CONFIGS = [
     vnt.ClassifierConfig(num_classes=40),
@@ -51,6 +52,9 @@ def test_a_variant_is_a_replace():
         ({"num_classes": 3, "norm": "instance"}, "norm must be one of .*'rms'.*, got 'instance'"),
         ({"num_classes": 3, "bias_epsilon": -1.0}, "bias_epsilon must be at least 0 and finite, got -1.0"),
         ({"num_classes": 3, "bias_epsilon": float("nan")}, "bias_epsilon must be at least 0 and finite, got nan"),
+        ({"num_classes": 3, "norm_eps": -1.0}, "norm_eps must be positive and finite, got -1.0"),
+        ({"num_classes": 3, "norm_eps": float("nan")}, "norm_eps must be positive and finite, got nan"),
+        ({"num_classes": 3, "relu_eps": 0.0}, "relu_eps must be positive and finite, got 0.0"),
         ({"num_classes": 3, "num_attributes": 2}, "num_attributes=2 with fusion='none'"),
         ({"num_classes": 3, "fusion": "early"}, "num_attributes=0 with fusion='early'"),
         ({"num_classes": 3, "bias_epsilon": float("inf")}, "bias_epsilon must be at least 0 and finite, got inf"),
@@ -83,6 +87,15 @@ def test_wrong_forecaster_values_are_named():
         vnt.ForecasterConfig(predict_attributes=True)
     with pytest.raises(ValueError, match="num_future must be at least 1 and finite, got 0"):
         vnt.ForecasterConfig(num_future=0)
+    with pytest.raises(ValueError, match=r"got dropout=0\.5 with head_channels=0"):
+        vnt.ForecasterConfig(dropout=0.5)
+
+
+def test_wrong_values_of_the_plain_transformers_are_named():
+    with pytest.raises(ValueError, match="hidden_channels must be at least 1 and finite, got 0"):
+        TransformerForecasterConfig(hidden_channels=0)
+    with pytest.raises(ValueError, match=r"dropout must lie in \[0, 1\), got 3.0"):
+        TransformerClassifierConfig(num_classes=3, dropout=3.0)
 
 
 def test_a_config_file_must_be_an_object():

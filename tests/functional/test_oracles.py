@@ -1,6 +1,7 @@
 """Every equation equals its loop oracle to 1e-12 in float64, on random shapes, unbatched and batched."""
 
 import sys
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -178,6 +179,16 @@ def test_surroundings_of_many_points_are_seen_a_few_at_a_time(monkeypatch):
     whole = functional.surroundings(x, (0.3, 1.0))
     monkeypatch.setattr(sys.modules["vnt.functional.surroundings"], "MOST_PAIRS", 700)
     assert torch.allclose(functional.surroundings(x, (0.3, 1.0)), whole, rtol=1e-6, atol=1e-7)
+
+
+def test_surroundings_have_derivatives_of_any_kind_and_take_half_precision():
+    x = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
+    look = partial(functional.surroundings, scales=(0.5, 1.0))
+    assert torch.autograd.gradgradcheck(look, (x,))
+    assert torch.autograd.gradcheck(look, (x,), check_forward_ad=True)
+    half = x.detach().bfloat16()
+    assert_close(look(half), look(half.float()), 1e-2)
+    assert look(half).dtype == torch.bfloat16
 
 
 def test_surroundings_know_a_surface():

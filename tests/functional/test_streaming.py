@@ -82,6 +82,21 @@ def test_scores_of_any_size_are_stable(dtype, size):
     assert_close(actual, expected, tolerance)
 
 
+def test_float16_has_room_for_large_values_and_attributes_are_not_rounded():
+    """A sum of a thousand values of 300 is no number in float16; 281.3 is 281.25 there, and 282 in bfloat16."""
+    Q, V = torch.zeros(2, 5, 3), torch.randn(2048, 5, 3)
+    for half in (torch.float16, torch.bfloat16):
+        with torch.autocast("cpu", dtype=half):
+            big = functional.merge_attention([functional.attend_to_chunk(Q, v, 0 * v + 300) for v in V.split(1024)])
+            z = torch.full((2048, 1, 1), 281.3)
+            parts = zip(V.split(1024), z.split(1024), strict=True)
+            chunked = functional.merge_attention([functional.attend_to_chunk(Q, v, s) for v, s in parts])
+            whole = functional.read_scalars(Q, V, z[..., 0])
+        assert_close(big, torch.full_like(big, 300), 1e-2)
+        assert_close(chunked[..., 0], whole, 1e-5)
+        assert_close(whole, torch.full_like(whole, 281.3), 1e-5)
+
+
 def test_a_chunk_without_points_has_no_weight_and_no_gradient():
     V = torch.randn(2, 6, 4, 3, dtype=torch.float64, requires_grad=True)
     Q = torch.randn(2, 3, 4, 3, dtype=torch.float64)

@@ -60,6 +60,12 @@ def test_time_features_tell_steps_apart():
     assert float(distance.min()) > 0.5
 
 
+def test_time_features_in_half_precision_are_those_of_float32():
+    """A phase of 90 π has no digits behind the point in bfloat16."""
+    exact = time_features(torch.zeros(91, 3), None)
+    assert float((time_features(torch.zeros(91, 3, dtype=torch.bfloat16), None) - exact).abs().max()) <= 2**-8
+
+
 @pytest.mark.parametrize("steps", [1, 11])
 def test_velocities_count_where_the_positions_do_not_move(steps):
     """A single sighting with a velocity is enough to forecast by; its units are those of the positions."""

@@ -154,6 +154,21 @@ def test_symmetric_clouds_do_not_amplify_rounding(cloud, options, dtype):
     assert equivariance_error(centred(model), [points], ["point"], "scalar") <= GATE[dtype]
 
 
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("name", ["default", "early", "late", "normals", "latents early", "surroundings early"])
+@pytest.mark.parametrize("make", [classifier, forecaster])
+def test_copies_of_one_point_have_no_size_wherever_they_are(make, name, count):
+    """All that is left of the radius is its guard, which grows with the coordinates: no network may hear of it."""
+    model = make(name).eval()
+    inputs = inputs_for(model, 1, count)
+    turned = torch.tensor([5.0, 5.0, 5.0], dtype=torch.float64) / 3**0.5
+    places = torch.stack([turned.new_tensor([5.0, 0, 0]), turned, turned + 1000, turned * 0])
+    clouds = places[:, None].expand(-1, count, -1)
+    _, *others = inputs.tensors()
+    out = torch.cat([centred(model)(cloud[None], *others) for cloud in clouds])
+    assert_close(out, out[:1].expand_as(out), 1e-9)
+
+
 @ALL
 def test_features_are_a_backbone(make, name):
     """Per-point features: equivariant ones turn, invariant ones do not, both follow the order of the points."""

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 import vnt
 import vnt.models.classifier as classifier_module
-from vnt.geometry import Packing, pack_ragged, padded
+from vnt.geometry import Packing, pack_ragged, padded, random_rotation
 
 LENGTHS = torch.tensor([60, 11, 3, 1, 25])
 MASK = torch.arange(60) < LENGTHS[:, None]
@@ -107,6 +108,19 @@ def test_masks_still_work_under_vmap():
     with vnt.value_checks(enabled=False), torch.no_grad():
         mapped = torch.func.vmap(lambda x, m: model(x, None, m))(points, mask)
     assert torch.allclose(mapped[1], model(points[1], None, MASK[:2]).detach(), atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_neighbours_are_found_under_vmap_and_without_values():
+    model = make("edges and chirality").eval()
+    points = torch.randn(3, 2, 60, 3, dtype=torch.float64)
+    with vnt.value_checks(enabled=False), torch.no_grad():
+        mapped = torch.func.vmap(model)(points)
+    assert torch.allclose(mapped[1], model(points[1]).detach(), atol=1e-9)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert random_rotation(2).shape == (2, 3, 3)
+        assert vnt.VNEdgeConv(1, 8, 4)(torch.randn(2, 20, 1, 3)).shape == (2, 20, 8, 3)
+    assert torch.isfinite(random_rotation(2)).all()  # no fake was kept
 
 
 def test_padding_stays_where_it_is_wanted():

@@ -95,6 +95,13 @@ def test_neighbours_that_tie_do_not_break_the_symmetry(name):
     assert equivariance_error(centred_logits(make(name)), [lattice()], ["point"], "scalar") <= 1e-11
 
 
+@BOTH
+def test_deep_networks_do_not_amplify_rounding(name):
+    """At the centre of a lattice vectors vanish but for rounding, which no norm may make long."""
+    function = centred_logits(make(name, torch.float32, depth=6, num_neighbors=6).eval())
+    assert equivariance_error(function, [lattice().float()], ["point"], "scalar") <= 1e-5
+
+
 @ALL
 def test_padding_changes_nothing(name):
     model, points = make(name), torch.randn(3, 12, 3, dtype=torch.float64)

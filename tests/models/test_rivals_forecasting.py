@@ -32,6 +32,22 @@ def test_constant_velocity_is_exact_on_a_straight_line():
     assert torch.allclose(ConstantVelocity(CONFIGS[0])(line[:, :11]), line[:, 11:])
 
 
+def test_constant_velocity_knows_which_steps_were_observed():
+    line = torch.arange(5.0)[None, :, None] * torch.tensor([1.0, -2.0, 0.5])
+    for gaps in ([], [0], [3], [1, 2, 3], [0, 1, 3]):
+        mask = torch.tensor([[step not in gaps for step in range(5)]])
+        seen = torch.where(mask[..., None], line, torch.nan)
+        assert torch.allclose(
+            ConstantVelocity(ConstantVelocityConfig(num_future=2))(seen, None, mask)[0, :, 0], line.new_tensor([5, 6])
+        )
+    padded = torch.cat([line, 7 + line[:, :2]], 1)
+    mask = torch.tensor([[True] * 5 + [False] * 2])
+    model = ConstantVelocity(ConstantVelocityConfig(num_future=2))
+    assert torch.allclose(model(padded, None, mask), model(line))
+    once = torch.tensor([[False, False, True, False, False]])
+    assert torch.allclose(model(line, None, once), line[:, 2:3].expand(1, 2, 3))
+
+
 def test_the_linear_map_is_the_best_there_is():
     """No small change of the weights lowers the squared error."""
     model = fitted()

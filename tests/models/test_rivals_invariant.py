@@ -318,6 +318,16 @@ class TestParts:
         assert (torch.linalg.det(frame) > 0).all()
         assert float(frame.norm(dim=-1).max()) <= 1 + 1e-12
 
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_points_that_are_equally_far_away_give_no_frame(self, dtype):
+        """Seen from a corner of a tetrahedron, or from the centre of a sphere, weights are nothing but rounding."""
+        tetrahedron = [[1.0, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]
+        sphere = torch.nn.functional.normalize(torch.randn(40, 3, dtype=torch.float64), dim=-1)
+        for points in (torch.tensor(tetrahedron, dtype=torch.float64), torch.cat([0 * sphere[:1], sphere])):
+            model = build("GC-Conv", dtype, num_points=(8, 4, 2)).eval()
+            error = error_of(model, points[None].to(dtype), "SO(3)")
+            assert error <= (1e-5 if dtype == torch.float32 else 1e-13), f"{error:.1e}"
+
     def test_frames_fade_continuously(self):
         """A cloud stretched from isotropic to not: at no point does the frame jump."""
         x = torch.cat([lattice(), 0.2 * torch.ones(1, 3, dtype=torch.float64)])

@@ -128,6 +128,23 @@ def test_neighbours_that_tie_on_a_lattice(name, num_neighbors, training):
         assert equivariance_error(function, [points], ["point"], "scalar") <= 1e-9
 
 
+@pytest.mark.parametrize("name", ["VN-PointNet max", "VN-DGCNN max"])
+def test_in_float32_a_maximum_decides_nothing_where_scores_tie(name):
+    model = network(name, dtype=torch.float32)
+    corners = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * 3)[None]
+    assert equivariance_error(call(model), [corners], ["point"], "scalar") <= 1e-4
+
+
+@pytest.mark.parametrize("name", INVARIANT)
+def test_one_point_has_no_size(name):
+    model = network(name)
+    if model.config.num_vectors or model.config.scale == "raw":
+        pytest.skip("its vectors turn, or its place is told")
+    place = torch.tensor([5.0, 0, 0], dtype=torch.float64)
+    out = model(torch.stack([place, place.flip(0), place + 1000])[:, None])
+    assert_close(out, out[:1].expand_as(out), 1e-9)
+
+
 def test_an_ordinary_search_would_fail_on_the_lattice(monkeypatch):
     """The test above can fail: with the first of tied neighbours taken, the order of points shows."""
 

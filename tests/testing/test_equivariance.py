@@ -138,6 +138,13 @@ def test_edge_convolution_and_max_pool_on_a_lattice(dtype, k):
     assert equivariance_error(pool, [features.detach()], ["vector"], vector(None)) < tolerance
 
 
+def test_max_pool_of_points_that_a_half_turn_swaps():
+    """Where a vector is at a right angle to its direction, its score is nothing but rounding."""
+    half_turn, V = torch.diag(torch.tensor([-1.0, -1, 1])), torch.randn(20, 64, 3)
+    pairs = torch.stack([V, V @ half_turn], 1)
+    assert equivariance_error(vnt.VNMaxPool(64), [pairs], ["vector"], vector(None)) < 1e-6
+
+
 def test_dropout_sees_the_same_numbers_both_times():
     drop = nn.Dropout(0.5).train()
     assert equivariance_error(lambda v: v * drop(v.norm(dim=-1, keepdim=True)), [V], ["vector"], "vector") < 1e-14

@@ -54,7 +54,8 @@ def read_scalars(
 ) -> Float[Tensor, "*batch M F"]:
     """Σₙ A(Q, K)^(m,n) s^(n): VN-Attn whose values are scalars, and so invariant (ours)."""
     weights = attention_weights(Q, K, mask)
-    return (weights @ scalars.to(weights.dtype)).to(scalars.dtype)
+    with full_precision(weights):  # autocast would round the scalars
+        return (weights @ scalars.to(weights.dtype)).to(scalars.dtype)
 
 
 def multihead_attention(

@@ -25,14 +25,16 @@ def max_pool(
 ) -> Float[Tensor, "*batch C S"]:
     """For each channel the vector V^(n,c) that reaches farthest along its own direction k^(n,c) = (W V^(n))^(c).
 
-    Tokens whose score ⟨V^(n,c), k^(n,c)⟩ equals the largest, within ``tie_tolerance`` of it, are averaged: the points
-    that a symmetry of the cloud swaps always tie, and picking one of them would break that symmetry.
+    Tokens whose score ⟨V^(n,c), k^(n,c)⟩ equals the largest are averaged: the points that a symmetry of the cloud swaps
+    always tie, and picking one of them would break that symmetry. Equal is what differs by at most ``tie_tolerance``
+    times the largest |V^(n,c)| |k^(n,c)|, since that is what rounding grows with, however small a score is.
     """
     with full_precision(V), torch.no_grad():  # a choice: rounding could make it another one, and it has no gradient
         exact = at_least_float32(V)
-        score = (exact * linear(exact, W.to(exact.dtype))).sum(-1)  # (..., N, C)
-    best = masked_max(score, mask, -2)[..., None, :]
-    winners = score >= best - tie_tolerance * best.abs()
+        k = linear(exact, W.to(exact.dtype))
+        score = (exact * k).sum(-1)  # (..., N, C)
+        best, size = (masked_max(x, mask, -2)[..., None, :] for x in (score, exact.norm(dim=-1) * k.norm(dim=-1)))
+    winners = score >= best - tie_tolerance * size
     if mask is not None:
         winners = winners & align(mask, winners)
     total = torch.where(winners[..., None], V, 0).sum(-3)

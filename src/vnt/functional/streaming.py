@@ -8,7 +8,9 @@ Points are many and queries few, so it is the queries that are projected: ⟨q, 
 W^Z comes behind the sum, Σₙ Aₙ W^Z V^(n) = W^Z Σₙ Aₙ V^(n) (`pick_heads`). Tokens are read as they are.
 """
 
+import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import torch
@@ -62,7 +64,8 @@ def attend_to_chunk(
     """What a chunk contributes to the attention with scores ⟨Q^(m), K^(n)⟩_F + offset^(m).
 
     Scores and all sums are in float32 or better; autocast rounds the factors of Σₙ Aₙ Z^(n), as fused attention does.
-    Values may be scalars: Z of S_out = 1. A chunk without any point has a weight of zero beside one that has.
+    Values may be scalars, Z of S_out = 1: those it does not round. A chunk without any point has a weight of zero
+    beside one that has.
     """
     n = K.shape[-3]
     size = min(BLOCK, n)
@@ -78,9 +81,11 @@ def attend_to_chunk(
             absent = ~_blocks(mask, size, -1)[..., None, :]
             scores = scores.masked_fill(absent, torch.finfo(scores.dtype).min)
         largest = scores.detach().amax((-3, -1))  # cancels, and so does its gradient
+        largest = largest + 0.5 * math.log(size)  # neither weights, at most 1/√size, nor their sums leave float16
         weight = (scores - largest[..., None, :, None]).exp_()
         total = weight.sum((-3, -1))
-    value = at_least_float32(weight @ z).sum(-3) / total[..., None]
+    with full_precision(q) if Z.shape[-1] == 1 else nullcontext():
+        value = at_least_float32(weight @ z).sum(-3) / total[..., None]
     return ChunkAttention(value.unflatten(-1, (Z.shape[-1], -1)).mT, largest + total.log())
 
 

@@ -5,6 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vnt.geometry.masking import blank
+from vnt.precision import at_least_float32
 
 VECTORS = 4
 """Vectors that each scale gives."""
@@ -34,11 +35,12 @@ def surroundings(
     """
     if not scales:
         return x.new_zeros(*x.shape[:-1], 0, 3)
+    dtype, x = x.dtype, at_least_float32(x)
     wide = x.double()
     ones = torch.ones_like(wide[..., :1])
     powers = blank(torch.cat([ones, wide, (wide[..., :, None] * wide[..., None, :]).flatten(-2)], -1), mask)
     parts = [x] if torch.compiler.is_compiling() else x.split(max(1, MOST_PAIRS // max(1, ones.numel())), -2)
-    return blank(torch.cat([_look(rows, x, powers, scales) for rows in parts], -3), mask)
+    return blank(torch.cat([_look(rows, x, powers, scales) for rows in parts], -3), mask).to(dtype)
 
 
 def _look(
@@ -65,10 +67,9 @@ def _look(
 
 
 def _squared_distances(a: Float[Tensor, "*batch M 3"], b: Float[Tensor, "*batch N 3"]) -> Float[Tensor, "*batch M N"]:
-    """By differences, as exact as the coordinates are: a compiler fuses the plain formula, and `cdist` is one pass."""
-    if torch.compiler.is_compiling():
-        return (a[..., :, None, :] - b[..., None, :, :]).square().sum(-1)
-    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square()
+    """By differences, as exact as the coordinates are; `torch.cdist` has no second derivatives, and is no faster."""
+    squares = [(p[..., :, None] - q[..., None, :]).square() for p, q in zip(a.unbind(-1), b.unbind(-1), strict=True)]
+    return squares[0] + squares[1] + squares[2]
 
 
 def _times(M: Float[Tensor, "*tokens 3 3"], x: Float[Tensor, "*tokens 3"]) -> Float[Tensor, "*tokens 3"]:

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from vnt.checks import has_values
 from vnt.geometry.masking import blank
 from vnt.precision import at_least_float32
 
@@ -39,8 +40,8 @@ def nearest_neighbors(
     A point closer than the k-th distance has weight 1; the t points tied at it share what is left of k: 1/t of it each.
     Weights sum to k, or to the number of other points where that is smaller. K is k plus as many slots as the largest
     tie needs; unused slots have weight 0. (Many copies of one point are a tie: they cost as much as they are.) A
-    compiled graph, which cannot ask how many that is, has ``num_slots``, 3k by default, and ties beyond that fall to
-    index order.
+    compiled graph, or `torch.func.vmap`, which cannot ask how many that is, has ``num_slots``, 3k by default, and ties
+    beyond that fall to index order.
 
     Two distances are tied if they differ by less than ``tie_tolerance`` of themselves (1e-5, or 1e-10 in float64), or
     by less than four times ``resolution``, the rounding of the coordinates; by default that of ``positions``, more if
@@ -63,7 +64,7 @@ def nearest_neighbors(
     k = torch.isfinite(near[..., :num_neighbors]).sum(-1, keepdim=True)  # (..., N, 1): less than k if there are fewer
     kth = near.gather(-1, (k - 1).clamp(min=0))
     band = _band(x, kth, tie_tolerance, resolution)
-    if not torch.compiler.is_compiling():
+    if has_values(distances):
         num_used = _most(near, kth + band)
         if num_used == num_slots:  # perhaps there are more
             num_used = _most(distances, kth + band)

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
-from torch._subclasses import FakeTensor
+
+from vnt.checks import has_values
 
 _wanted: ContextVar[bool] = ContextVar("packing_wanted", default=True)
 
@@ -77,9 +78,7 @@ def pack_ragged(mask: Bool[Tensor, "*batch N"] | None) -> Packing | Bool[Tensor,
     The mask itself within `padded`, under `torch.func.vmap`, and in compiled and exported programs, whose shapes may
     not depend on values.
     """
-    if mask is None or not _wanted.get() or torch.compiler.is_compiling():
-        return mask
-    if isinstance(mask, FakeTensor) or torch._C._functorch.is_batchedtensor(mask):
+    if mask is None or not _wanted.get() or not has_values(mask):
         return mask
     packing = Packing.of(mask)
     return packing if len(packing.index) < mask.numel() else None

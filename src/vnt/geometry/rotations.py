@@ -10,6 +10,7 @@ from functools import cache
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
+from torch._subclasses import FakeTensor
 
 
 def random_rotation(
@@ -27,8 +28,9 @@ def random_rotation(
     q = torch.randn(*size, 4, dtype=dtype, device=device, generator=generator)
     q = q / q.norm(dim=-1, keepdim=True)
     products = (q[..., :, None] * q[..., None, :]).flatten(-2)
+    of_products = _of_products.__wrapped__ if isinstance(q, FakeTensor) else _of_products  # what is kept must be real
     # A sum of products and not a matrix product, which a GPU might round to TF32.
-    return (products[..., None] * _of_products(q.dtype, q.device)).sum(-2).unflatten(-1, (3, 3))
+    return (products[..., None] * of_products(q.dtype, q.device)).sum(-2).unflatten(-1, (3, 3))
 
 
 def random_orthogonal(

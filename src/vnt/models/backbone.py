@@ -102,7 +102,7 @@ class VNLift(nn.Module):
         if self.tells_distance:
             known.append(tokens.positions.square().sum(-1, keepdim=True).log1p())
         if self.tells_radius:
-            known.append(tokens.radius.log()[..., None, None].expand(*tokens.positions.shape[:-1], 1))
+            known.append(tokens.log_radius[..., None, None].expand(*tokens.positions.shape[:-1], 1))
         return torch.cat(known, -1)
 
 

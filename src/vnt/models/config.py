@@ -24,15 +24,17 @@ class BackboneConfig(Config):
         hidden_channels: width inside each block's VN-MLP; None means 2C.
         norm: of the blocks. "rms" is well-conditioned, "layer" the paper's.
         norm_eps: guard of that norm. At 1 it shortens long tokens and leaves short ones short, so that what is nothing
-            but rounding stays so; that suits tokens of length one, which ``scale`` sees to. The paper has 0.
+            but rounding stays so; that suits tokens of length one, which ``scale`` sees to. The paper has 0, which a
+            zero token would not survive.
         norm_position: "pre", or "post" as in Fig. 2.
         mlp_norm: norm inside each VN-MLP; "batch" is the paper's, "none" is enough behind a pre-norm.
         lift: how an input point becomes C channels: "linear", a VN-Linear gated by the point's distance from the
             centre, or "mlp", the VN-MLP of Fig. 1, whose VN-ReLU acts on tokens of rank one: errors of order one.
         negative_slope: of every VN-ReLU.
         relu_eps: guard of the VN-ReLUs behind a norm, where directions have length one on average: those well below
-            √relu_eps are softened, since they amplify rounding. The paper has 0.
-        bias_epsilon: ε of every VN-Linear; 0 is exactly equivariant.
+            √relu_eps are softened, since they amplify rounding. The paper has 0, as above.
+        bias_epsilon: ε of every VN-Linear; 0 is exactly equivariant. Our own additions (``chirality``, and the
+            attention through which attributes join late) have none.
         num_vectors: extra vectors per point beside its position (normals, velocities): they turn, but do not move. The
             forecaster takes them to have units of length, as velocities do, the classifier to have none, as normals.
         num_attributes: d_A, scalars per point.
@@ -50,9 +52,10 @@ class BackboneConfig(Config):
         chunk_size: points of a cloud whose tokens are held at once, where there are latents; 0 means all. A larger
             cloud is read in chunks, which are made once more in the backward pass: less memory, the same result.
         num_neighbors: k of the edge-convolution in the lift; 0 means none.
-        surroundings: widths, in units of the cloud's radius, of the windows through which each point sees how the cloud
-            lies around it: four more input vectors for each (`vnt.functional.surroundings`). Costs the square of the
-            number of points, as attention does. Not in the paper.
+        surroundings: widths, in units of the cloud's radius (in the coordinates' where ``scale`` is "raw"), of the
+            windows through which each point sees how the cloud lies around it: four more input vectors for each
+            (`vnt.functional.surroundings`). Costs the square of the number of points, as attention does. Not in the
+            paper.
         center: what each cloud is taken relative to: its "mean", its geometric "median" (outliers), or "none".
         scale: "relative" divides each cloud by its RMS radius and tells the network the logarithm of it, so that units
             do not matter to training; "invariant" does not tell, so that size cannot matter to the result; "raw" takes
@@ -89,7 +92,8 @@ class BackboneConfig(Config):
         super().__post_init__()
         self._require_at_least(1, "channels", "num_heads", "depth")
         self._require_at_least(0, "num_vectors", "num_attributes", "num_latents", "chunk_size", "num_neighbors")
-        self._require_at_least(0, "bias_epsilon", "relu_eps")
+        self._require_at_least(0, "bias_epsilon")
+        self._require_positive("norm_eps", "relu_eps")
         if self.hidden_channels is not None:
             self._require_at_least(1, "hidden_channels")
         if not all(0 < width < math.inf for width in self.surroundings):
@@ -180,6 +184,8 @@ class ForecasterConfig(BackboneConfig):
         self._require_at_least(1, "num_future")
         self._require_at_least(0, "head_channels")
         require_dropout(self.dropout)
+        if self.dropout > 0 and self.head_channels == 0:
+            raise ValueError(f"dropout is in the MLP of head_channels, got dropout={self.dropout} with head_channels=0")
         require_motions(self.num_motions, self.num_future)
         if self.predict_attributes and self.fusion != "early":
             raise ValueError(f"predict_attributes needs fusion='early', got {self.fusion!r}")

@@ -90,7 +90,7 @@ class VNTransformerForecaster(nn.Module):
         pooled = self.pool(V, encoded_mask)
         displacement = self.head(pooled)
         if self.mixing is not None:
-            size = tokens.radius.log()[..., None] if self.lift.tells_radius else None
+            size = tokens.log_radius[..., None] if self.lift.tells_radius else None
             displacement = displacement + self.mixing(pooled, size)
         if self.motions is not None:
             displacement = self.motions(displacement)
@@ -182,12 +182,12 @@ def time_features(
     positions: Float[Tensor, "*batch T 3"], mask: Bool[Tensor, "*batch T"] | None
 ) -> Float[Tensor, "*batch T F"]:
     """cos and sin of the number of steps before the last observed one, at `TIME_FREQUENCIES` frequencies."""
-    T = positions.shape[-2]
-    step = torch.arange(T, device=positions.device, dtype=positions.dtype).expand(positions.shape[:-1])
-    now = T - 1 if mask is None else _last_index(mask)[..., None].to(positions.dtype)
-    octaves = torch.arange(TIME_FREQUENCIES, device=positions.device, dtype=positions.dtype)
+    T, dtype = positions.shape[-2], torch.promote_types(positions.dtype, torch.float32)  # a phase of 100 has few digits
+    step = torch.arange(T, device=positions.device, dtype=dtype).expand(positions.shape[:-1])
+    now = T - 1 if mask is None else _last_index(mask)[..., None].to(dtype)
+    octaves = torch.arange(TIME_FREQUENCIES, device=positions.device, dtype=dtype)
     phase = (step - now)[..., None] * (torch.pi / 2 ** (octaves * 6 / (TIME_FREQUENCIES - 1)))
-    return torch.cat([phase.cos(), phase.sin()], -1)
+    return torch.cat([phase.cos(), phase.sin()], -1).to(positions.dtype)
 
 
 def _last_index(mask: Bool[Tensor, "*batch T"]) -> Tensor:

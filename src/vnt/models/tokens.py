@@ -15,6 +15,12 @@ from vnt.geometry.centering import power_of_two
 from vnt.geometry.masking import blank
 from vnt.models.config import BackboneConfig
 
+GUARD = 16
+"""Of the radius, in roundings of the coordinates: a cloud not much larger than that is noise, and is not blown up."""
+
+NO_SIZE = 4
+"""The radius, in the same unit, up to which rounding alone may have made it: what copies of one point have."""
+
 
 @runtime_checkable
 class InputConfig(Protocol):
@@ -60,6 +66,15 @@ class InputTokens:
     mask: Bool[Tensor, "*batch N"] | None
     radius: Float[Tensor, "*batch"]
     resolution: Float[Tensor, "*batch"]
+
+    @property
+    def log_radius(self) -> Float[Tensor, "*batch"]:
+        """What the network is told of the size: the radius' logarithm, fading to 0 where the guard is all that is left.
+
+        That is a matter of where the cloud lies, and not of its size: see `_normalize`.
+        """
+        guard = (GUARD * self.resolution).square()  # its share of the radius' square: 1 if nothing else is in it
+        return (1 - (1 + (NO_SIZE / GUARD) ** 2) * guard).clamp(min=0) * self.radius.log()
 
     def split(self, size: int) -> list["InputTokens"]:
         """The same clouds in chunks of ``size`` points, views of these tensors; the last may have fewer.
@@ -158,7 +173,7 @@ def _normalize(
     sized = torch.cat([positions[..., None, :], sized[..., 1:, :]], -2)
     radius = torch.ones_like(unit)
     if config.scale != "raw":
-        radius = rms_radius(sized.flatten(-2), mask, resolution=16 * resolution)
+        radius = rms_radius(sized.flatten(-2), mask, resolution=GUARD * resolution)
         sized = sized / radius[..., None, None, None]
     rows = sized if scale_vectors else torch.cat([sized, rows[..., 1:, :]], -2)
     return rows, radius * unit, resolution / radius

@@ -172,7 +172,8 @@ def max_pool(V: ArrayLike, W: ArrayLike, mask: ArrayLike | None = None, *, tie_t
     for c in range(C):
         score = {n: sum(V[n, c, s] * k[n][c, s] for s in range(S)) for n in kept}
         best = max(score.values())
-        winners = [n for n in kept if score[n] >= best - tie_tolerance * abs(best)]
+        size = max(np.linalg.norm(V[n, c]) * np.linalg.norm(k[n][c]) for n in kept)
+        winners = [n for n in kept if score[n] >= best - tie_tolerance * size]
         for n in winners:
             out[c] += V[n, c] / len(winners)
     return out

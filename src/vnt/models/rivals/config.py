@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vnt.configuration import Config
-from vnt.models.config import require_motions, require_scales
+from vnt.models.config import require_dropout, require_motions, require_scales
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,8 @@ class TransformerConfig(Config):
         super().__post_init__()
         self._require_at_least(1, "channels", "num_heads", "depth")
         self._require_at_least(0, "num_attributes", "num_vectors")
+        if self.hidden_channels is not None:
+            self._require_at_least(1, "hidden_channels")
         require_scales(self.attribute_scales, self.num_attributes)
         if self.channels % self.num_heads:
             raise ValueError(f"num_heads must divide channels, got {self.num_heads} heads for {self.channels} channels")
@@ -55,6 +57,7 @@ class TransformerClassifierConfig(TransformerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_at_least(1, "num_classes", "head_channels")
+        require_dropout(self.dropout)
 
 
 @dataclass(frozen=True, kw_only=True)

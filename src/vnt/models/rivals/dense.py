@@ -52,13 +52,13 @@ class ClassifierHead(nn.Module):
         first_bias: whether the first linear map has a bias.
 
     Shape:
-        x (..., in_features), radius (...) -> (..., num_classes)
+        x (..., in_features), log_radius (...) -> (..., num_classes)
 
     Differences from the paper: not in the paper. Under scale "relative" the logarithm of the radius is one more input.
 
     >>> from vnt.models.rivals.network_config import PointNetConfig
     >>> head = ClassifierHead(64, PointNetConfig(num_classes=10))
-    >>> head(torch.randn(4, 64), torch.ones(4)).shape
+    >>> head(torch.randn(4, 64), torch.zeros(4)).shape
     torch.Size([4, 10])
     """
 
@@ -73,8 +73,10 @@ class ClassifierHead(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.last = nn.Linear(second, config.num_classes)
 
-    def forward(self, x: Float[Tensor, "*batch F"], radius: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch classes"]:
+    def forward(
+        self, x: Float[Tensor, "*batch F"], log_radius: Float[Tensor, "*batch"]
+    ) -> Float[Tensor, "*batch classes"]:
         if self.tells_radius:
-            x = torch.cat([x, radius.log()[..., None].to(x.dtype)], -1)
+            x = torch.cat([x, log_radius[..., None].to(x.dtype)], -1)
         x = self.dropout(self.first(x))
         return self.last(self.dropout(self.second(x)))

@@ -59,7 +59,7 @@ class DGCNN(nn.Module):
             x = places = masked_max(edges(x, graph), graph.used, -2)
             levels.append(x)
         x = self.join(torch.cat(levels, -1), mask)
-        return self.head(torch.cat([masked_max(x, mask, -2), masked_mean(x, mask, -2)], -1), tokens.radius)
+        return self.head(torch.cat([masked_max(x, mask, -2), masked_mean(x, mask, -2)], -1), tokens.log_radius)
 
 
 class EdgeLayer(nn.Module):

@@ -46,10 +46,8 @@ class ConstantVelocity(Solved):
         vectors: None = None,
     ) -> Float[Tensor, "B T_out 3"]:
         _check(self, past, attributes, mask, vectors)
-        x = filled(past, mask)
-        steps = torch.arange(1, self.config.num_future + 1, dtype=x.dtype, device=x.device)
-        velocity = x[:, -1] - x[:, -2] if x.shape[1] > 1 else torch.zeros_like(x[:, -1])
-        return x[:, -1:] + steps[:, None] * velocity[:, None]
+        steps = torch.arange(1, self.config.num_future + 1, dtype=past.dtype, device=past.device)
+        return last_observed(past, mask)[:, None] + steps[:, None] * last_velocity(past, mask)[:, None]
 
     def fit(self, past: Tensor, future: Tensor, mask: Tensor | None) -> None:
         """There is nothing to fit."""
@@ -140,6 +138,22 @@ class GRUForecaster(nn.Module):
         state = self.gru(torch.cat(parts, -1))[0][:, -1]
         displacement = self.head(state).unflatten(-1, (self.config.num_future, 3))
         return now + displacement * radius[:, None, None]
+
+
+def last_velocity(past: Float[Tensor, "B T 3"], mask: Bool[Tensor, "B T"] | None) -> Float[Tensor, "B 3"]:
+    """From the last place but one that was observed to the last, divided by the steps between; zero for one place.
+
+    >>> x = torch.tensor([[[0.0, 0, 0], [1, 0, 0], [9, 0, 0], [5, 0, 0], [9, 0, 0]]])
+    >>> last_velocity(x, torch.tensor([[True, True, False, True, False]]))
+    tensor([[2., 0., 0.]])
+    """
+    observed = torch.ones(past.shape[:2], dtype=torch.bool, device=past.device) if mask is None else mask
+    number = torch.arange(past.shape[1], device=past.device)
+    last = torch.where(observed, number, 0).amax(1, keepdim=True)
+    earlier = observed & (number != last)
+    steps = last - torch.where(earlier, number, 0).amax(1, keepdim=True)
+    earlier = torch.where(earlier.any(1, keepdim=True), earlier, observed)
+    return (last_observed(past, observed) - last_observed(past, earlier)) / steps.clamp(min=1)
 
 
 def filled(past: Float[Tensor, "B T 3"], mask: Bool[Tensor, "B T"] | None) -> Float[Tensor, "B T 3"]:

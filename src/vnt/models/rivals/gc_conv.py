@@ -62,13 +62,22 @@ def _in_frame(x: Float[Tensor, "M K 3"], frame: Float[Tensor, "M 3 3"]) -> Float
 
 
 @torch.no_grad()
-def local_frames(around: Neighborhoods, level: Level, whole: Level) -> Float[Tensor, "M 3 3"]:
-    """The frame at each representative p: that of all points x of the cloud, weighted by max |x − p| − |x − p|."""
+def local_frames(around: Neighborhoods, level: Level, whole: Level, *, eps: float = 1e-3) -> Float[Tensor, "M 3 3"]:
+    """The frame at each representative p: that of all points x of the cloud, weighted by max |x − p| − |x − p|.
+
+    Where all but p are equally far away, what those weights are multiplied with is p itself, and rounding. So the frame
+    fades by m² / (m² + eps²) for the second moment m, the mean of weights times squared distances, of which the largest
+    is one.
+    """
     relative = whole.positions[around.cloud] - level.positions[around.cloud, around.center][:, None]
     exists = whole.mask[around.cloud]
     distance = torch.where(exists, length(relative), 0)
-    weight = torch.where(exists, distance.amax(-1, keepdim=True) - distance, 0)
-    return soft_frame(torch.where(exists[..., None], relative, 0), weight)
+    farthest = distance.amax(-1, keepdim=True)
+    share = torch.where(exists & (farthest > 0), distance / farthest, 1)
+    weight = 1 - share
+    known = ((weight * share.square()).sum(-1) / exists.sum(-1)).square()
+    frame = soft_frame(torch.where(exists[..., None], relative, 0), weight)
+    return (known / (known + eps**2))[:, None, None] * frame
 
 
 @torch.no_grad()

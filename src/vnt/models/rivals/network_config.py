@@ -1,6 +1,5 @@
 """Configs of VN-PointNet and VN-DGCNN, which the paper compares with, and of PointNet and DGCNN. No torch."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -92,10 +91,7 @@ class VectorNetworkConfig(NetworkConfig):
         self._require_at_least(2, "num_neighbors")
         if not 0 <= self.negative_slope < 1:
             raise ValueError(f"negative_slope must lie in [0, 1), got {self.negative_slope}")
-        for name in ("norm_eps", "length_eps", "relu_eps"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise ValueError(f"{name} must be positive and finite, got {value}")
+        self._require_positive("norm_eps", "relu_eps", *(() if self.length_eps is None else ("length_eps",)))
         if self.tie_tolerance is not None and not 0 <= self.tie_tolerance < 1:
             raise ValueError(f"tie_tolerance must lie in [0, 1), got {self.tie_tolerance}")
 

@@ -61,7 +61,7 @@ class PointNet(nn.Module):
         x = x @ self.align_features(x, mask)
         for layer in self.after:
             x = layer(x, mask)
-        return self.head(masked_max(x, mask, -2), tokens.radius)
+        return self.head(masked_max(x, mask, -2), tokens.log_radius)
 
 
 class AlignmentNetwork(nn.Module):

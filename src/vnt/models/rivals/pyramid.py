@@ -162,7 +162,5 @@ class PyramidClassifier(nn.Module):
         assert level.features is not None
         pooled = masked_max(level.features, level.mask, -2)
         if self.config.scale == "relative":
-            # A cloud that is one point has no size but the guard, which is what its coordinates were rounded by.
-            known = 1 - (16 * tokens.resolution).square()
-            pooled = torch.cat([pooled, (known * tokens.radius.log())[:, None].to(pooled.dtype)], -1)
+            pooled = torch.cat([pooled, tokens.log_radius[:, None].to(pooled.dtype)], -1)
         return self.head(pooled)

@@ -65,5 +65,5 @@ class SteerableClassifier(nn.Module):
 
     def _scalars(self, tokens: InputTokens) -> Float[Tensor, "*batch N 3"]:
         distance = tokens.positions.square().sum(-1).log1p()
-        told = torch.zeros_like(tokens.radius) if self.config.scale != "relative" else tokens.radius.log()
+        told = tokens.log_radius if self.config.scale == "relative" else torch.zeros_like(tokens.radius)
         return torch.stack([torch.ones_like(distance), distance, told[..., None].expand_as(distance)], -1)

@@ -123,6 +123,6 @@ class _Encoder(nn.Module):
         if scalars is not None:
             parts.append(scalars)
         if self.config.scale == "relative":
-            parts.append(tokens.radius.log()[..., None, None].expand(*points.shape[:-1], 1))
+            parts.append(tokens.log_radius[..., None, None].expand(*points.shape[:-1], 1))
         padding = None if mask is None else ~mask
         return self.blocks(self.embed(torch.cat(parts, -1)), src_key_padding_mask=padding), tokens.radius

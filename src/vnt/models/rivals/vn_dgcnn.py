@@ -67,4 +67,4 @@ class VNDGCNN(nn.Module):
             places = V.mT.flatten(-2)
             levels.append(V)
         x = self.frame(self.join(torch.cat(levels, -2), mask), mask)
-        return self.head(torch.cat([masked_max(x, mask, -2), masked_mean(x, mask, -2)], -1), tokens.radius)
+        return self.head(torch.cat([masked_max(x, mask, -2), masked_mean(x, mask, -2)], -1), tokens.log_radius)

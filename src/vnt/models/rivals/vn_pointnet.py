@@ -76,7 +76,7 @@ class VNPointNet(nn.Module):
         whole = self.transform(V, mask)[..., None, :, :].expand_as(V)
         V = self.second(torch.cat([V, whole], -2), mask)
         x = self.frame(self.norm(self.third(V), mask), mask)
-        return self.head(masked_max(x, mask, -2), tokens.radius)
+        return self.head(masked_max(x, mask, -2), tokens.log_radius)
 
 
 class VNFeatureTransform(nn.Module):
