@@ -190,6 +190,31 @@ def test_predict_tracks(forecaster, vnt, tmp_path):
     assert rows[-1]["seconds"] == 3.0
 
 
+@pytest.mark.parametrize("name", ["motion_linear", "motion_constant_velocity"])
+def test_models_without_weights_predict_and_are_audited(name, vnt, tmp_path):
+    assert vnt("train", name, "--out", "run", "--no-test")[0] == 0
+    steps = [f"a,{0.1 * n:.1f},{n},0" for n in range(12)]
+    (tmp_path / "tracks.csv").write_text("\n".join(["track_id,t,x,y", *steps]) + "\n")
+    code, out, _ = vnt("predict", "tracks.csv", "--model", "run", "--format", "json")
+    assert code == 0
+    assert 11.5 < json.loads(out)[0]["x"] < 12.5
+    code, out, _ = vnt("audit", "run", "--no-sweep", "--count", 2, "--samples", 4)
+    assert code == 0
+    assert "exact" in out
+
+
+def test_a_recording_at_another_rate_is_refused(vnt, tmp_path):
+    """Ten metres a second, ten times a second; the model's steps are 0.2 s apart."""
+    vnt("train", "motion_constant_velocity", "--out", "run", "--no-test")
+    about = json.loads((tmp_path / "run" / "config.json").read_text())
+    (tmp_path / "run" / "config.json").write_text(json.dumps(about | {"dt": 0.2}))
+    poses = [f"1 0 0 {n} 0 1 0 0 0 0 1 0" for n in range(12)]
+    (tmp_path / "00.txt").write_text("\n".join(poses) + "\n")
+    code, _, err = vnt("predict", "00.txt", "--model", "run")
+    assert code == 2
+    assert "steps are 0.1 s apart and the model's 0.2 s" in " ".join(err.split())
+
+
 def test_velocities_and_headings_are_vectors_in_training_and_in_prediction(vnt, tmp_path):
     """The same columns reach the model in the same way from a set and from a user's table."""
     rows = [

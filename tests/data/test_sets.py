@@ -42,6 +42,16 @@ def test_modelnet_s_own_folder_may_be_named(tmp_path, write):
     assert len(load_modelnet("test", folder=tmp_path / "my shapes", num_points=20)) > 0
 
 
+def test_modelnet_is_coordinates_alone_whatever_its_form(tmp_path):
+    """The text form brings normals and more points; recipes and tables are of neither."""
+    write_text(tmp_path / "modelnet40_normal_resampled", num_points=1100)
+    for name in ("modelnet40", "modelnet40_polka_dot"):
+        clouds = load_set(name, "test", tmp_path)
+        assert clouds.points.shape[1:] == (1024, 3)
+        assert clouds.vectors is None
+    assert load_modelnet("test", folder=tmp_path, num_points=1100).vectors.shape[1:] == (1100, 1, 3)
+
+
 def test_a_file_may_be_named(tmp_path):
     save(replace(scenes(9), is_test=np.arange(81) < 9), tmp_path / "womd.safetensors")
     for place in (tmp_path, tmp_path / "womd.safetensors"):

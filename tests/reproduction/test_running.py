@@ -38,6 +38,7 @@ def test_every_row_and_seed(done):
         assert set(outcome.scores) == {"I", "z", "SO3"}
         assert outcome.parameters > 1000
         assert outcome.seconds > 0
+        assert outcome.speed > outcome.items / outcome.seconds  # of the steps alone
         turned = outcome.scores["SO3"] - outcome.scores["I"]
         assert (abs(turned) < 1e-3) == (outcome.row == "vn_0")
         assert (outcome.violation < 1e-4) == (outcome.row == "vn_0")
@@ -50,6 +51,17 @@ def test_what_has_finished_is_not_trained_again(done):
     before = weights.stat().st_mtime_ns
     assert carry_out(experiment(), settings) == outcomes
     assert weights.stat().st_mtime_ns == before
+
+
+def test_a_look_at_fewer_points_is_not_the_table_s(done):
+    settings, outcomes = done
+    run = RunFolder(outcomes[0].folder)
+    before = run.about()["test"]
+    try:
+        run.note({"test": {name: numbers | {"ade": 99.0, "num_points": 8} for name, numbers in before.items()}})
+        assert carry_out(experiment(), settings) == outcomes
+    finally:
+        run.note({"test": before})
 
 
 def test_other_settings_are_refused(done):
@@ -159,7 +171,7 @@ def test_a_curve_of_two_kinds():
     rows = tuple(Row(name, name, recipe("modelnet40")) for name in ("m0", "m8", "m8_read_back"))
     scores = {"m0": 0.9, "m8": 0.7, "m8_read_back": 0.8}
     outcomes = [
-        Outcome(name, "I", 0, Path(name), scores={"I": value, "SO3": value}, seconds=1.0, items=10, epochs=1)
+        Outcome(name, "I", 0, Path(name), scores={"I": value, "SO3": value}, speed=10 / value)
         for name, value in scores.items()
     ]
     figure = figures.curve(replace(experiment(), rows=rows, against="latents"), outcomes)[1]
@@ -167,6 +179,7 @@ def test_a_curve_of_two_kinds():
     assert [line.get_label() for line in left.lines] == ["test I", "test SO3", "test I read back", "test SO3 read back"]
     assert [list(line.get_xdata()) for line in left.lines[1::2]] == [[0, 1], [1]]
     assert [list(line.get_ydata()) for line in left.lines[1::2]] == [[0.9, 0.7], [0.8]]
+    assert [list(line.get_ydata()) for line in right.lines] == [[1, pytest.approx(9 / 7)], [pytest.approx(9 / 8)]]
     assert [line.get_color() for line in right.lines] == [line.get_color() for line in left.lines[1::2]]
 
 

@@ -74,7 +74,7 @@ def main() -> None:
     states = [sorted((folder / name / "checkpoints").glob("*.safetensors"))[-1] for name in ("cut", "whole")]
     same_state = states[0].read_bytes() == states[1].read_bytes()
     records = [
-        [{k: v for k, v in r.items() if k != "seconds"} for r in RunFolder(folder / n).metrics()]
+        [{k: v for k, v in r.items() if not k.endswith("seconds")} for r in RunFolder(folder / n).metrics()]
         for n in ("cut", "whole")
     ]
     same_records = records[0] == records[1]

@@ -51,6 +51,7 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path):
     run = RunFolder(tmp_path / "run")
     assert [record["epoch"] for record in run.metrics()] == [1, 2, 3]
     assert {"loss", "val_accuracy", "val_loss", "learning_rate", "seconds"} <= set(run.metrics()[0])
+    assert 0 < sum(record["epoch_seconds"] for record in run.metrics()) < run.metrics()[-1]["seconds"]
     about = run.about()
     assert about["finished"]
     assert about["torch"] == torch.__version__
@@ -71,10 +72,13 @@ def test_the_same_seed_gives_the_same_weights(tmp_path):
     assert not torch.equal(weights(runs[0].model), weights(runs[2].model))
 
 
-@pytest.mark.parametrize("steps", [1, 4, 5, 7, 12, 14])
-def test_resumed_runs_end_with_the_same_bits(tmp_path, steps):
+@pytest.mark.parametrize(
+    ("steps", "optimizer"), [*((steps, "adamw") for steps in (1, 4, 5, 7, 12, 14)), (4, "sgd"), (7, "sgd")]
+)
+def test_resumed_runs_end_with_the_same_bits(tmp_path, steps, optimizer):
     """Interrupted after any step, also the last of an epoch: dropout, augmentation, EMA and optimizer go on."""
-    whole = train(config(), tmp_path / "whole", data=clouds())
+    often = config(checkpoint_seconds=0.0, optimizer=optimizer)
+    whole = train(config(optimizer=optimizer), tmp_path / "whole", data=clouds())
 
     class Stop(Exception):
         pass
@@ -88,17 +92,17 @@ def test_resumed_runs_end_with_the_same_bits(tmp_path, steps):
         return nn.functional.cross_entropy(output, batch.labels)
 
     with pytest.raises(Stop):
-        train(config(checkpoint_seconds=0.0), tmp_path / "cut", data=clouds(), loss=loss)
+        train(often, tmp_path / "cut", data=clouds(), loss=loss)
     taken.clear()
     steps_left, steps = 15 - steps, 10**6
     spent = load_state(RunFolder(tmp_path / "cut").checkpoints).rest["seconds"]
-    cut = train(config(checkpoint_seconds=0.0), tmp_path / "cut", data=clouds(), resume=True, loss=loss)
+    cut = train(often, tmp_path / "cut", data=clouds(), resume=True, loss=loss)
     assert len(taken) == steps_left, "it began anew instead of going on"
     assert spent > 0
     assert cut.metrics[-1]["seconds"] > spent, "what came before the stop is not counted"
     assert torch.equal(weights(cut.model), weights(whole.model))
-    without_time = [{k: v for k, v in record.items() if k != "seconds"} for record in cut.metrics]
-    assert without_time == [{k: v for k, v in record.items() if k != "seconds"} for record in whole.metrics]
+    without_time = [{k: v for k, v in record.items() if not k.endswith("seconds")} for record in cut.metrics]
+    assert without_time == [{k: v for k, v in record.items() if not k.endswith("seconds")} for record in whole.metrics]
 
 
 def test_a_run_killed_before_it_had_noted_its_facts_goes_on(tmp_path):
@@ -236,6 +240,14 @@ def test_gains_and_biases_do_not_decay():
     assert all(parameter.ndim > 1 for parameter in decayed["params"])
     assert all(parameter.ndim <= 1 for parameter in rest["params"])
     assert len(decayed["params"]) + len(rest["params"]) == len(list(model.parameters()))
+
+
+def test_nor_do_gains_of_vectors_and_the_directions_of_biases():
+    model = nn.ModuleDict({"linear": vnt.VNLinear(4, 5, bias_epsilon=0.1)})
+    model.register_parameter("gain", nn.Parameter(torch.ones(3, 1)))
+    decayed, rest = make_optimizer(model, config()).param_groups
+    assert [parameter is model["linear"].weight for parameter in decayed["params"]] == [True]
+    assert {tuple(parameter.shape) for parameter in rest["params"]} == {(3, 1), (5, 3)}
 
 
 def test_a_loss_that_is_not_finite_ends_the_run(tmp_path):

@@ -20,6 +20,7 @@ from vnt.equivariance.page import as_page
 from vnt.equivariance.pictures import figures
 from vnt.equivariance.report import AuditReport
 from vnt.equivariance.sweep import EPSILONS
+from vnt.evaluation.evaluate import device_of
 from vnt.files import atomic_write
 from vnt.geometry.symmetry import Group
 from vnt.layers import VNLinear
@@ -49,7 +50,7 @@ def carry_out(options: "Options") -> None:
     with console.status("auditing") as status:
         report = audit(
             model,
-            *arguments_of(batch.to(next(model.parameters()).device)),
+            *arguments_of(batch.to(device_of(model))),
             group=group,
             axis=AXES[about.get("up", "z")],
             num_samples=options.samples,

@@ -1,6 +1,7 @@
 """Run a model over a set, as it lies or turned by a rotation protocol."""
 
 from collections.abc import Callable
+from itertools import chain
 
 import torch
 from torch import Generator, Tensor, nn
@@ -26,6 +27,12 @@ def forward(model: nn.Module, batch: Batch) -> Tensor:
             raise ValueError(f"expected a CloudBatch or a MotionBatch, got {type(batch).__name__}")
     rest = () if batch.vectors is None else (batch.vectors,)
     return model(first, batch.attributes, batch.mask, *rest)
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where a model lies; one without any numbers, such as constant velocity, on the CPU."""
+    held = next(chain(model.parameters(), model.buffers()), None)
+    return torch.device("cpu") if held is None else held.device
 
 
 @torch.no_grad()

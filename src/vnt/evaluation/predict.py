@@ -14,7 +14,7 @@ from vnt.data.cloud import Cloud
 from vnt.data.cloud_files import FORMATS, read_cloud
 from vnt.data.motion_inputs import motion_inputs
 from vnt.data.recording import Recording
-from vnt.evaluation.evaluate import forward
+from vnt.evaluation.evaluate import device_of, forward
 
 BATCH = 16
 
@@ -73,7 +73,7 @@ def predict_clouds(
     """
     names, wanted = list(about.get("class_names", ())), tuple(about.get("attribute_names", ()))
     needs_normals = bool(about["model"].get("num_vectors"))
-    device = next(model.parameters()).device
+    device = device_of(model)
     for start in range(0, len(paths), BATCH):
         answers: dict[Path, CloudPrediction] = {}
         clouds, factors = {}, {}
@@ -117,11 +117,16 @@ def predict_tracks(model: nn.Module, about: Mapping[str, Any], recording: Record
 
     A track needs two observed steps at least among the last ones; others are left out.
     """
-    past = int(about.get("past", 11))
+    past, dt = int(about.get("past", 11)), float(about.get("dt", recording.dt))
+    if abs(recording.dt - dt) > 0.01 * dt:
+        raise ValueError(
+            f"{recording.name}: its steps are {recording.dt:g} s apart and the model's {dt:g} s; write the tracks as a "
+            "table of track, time and place, which is resampled"
+        )
     wanted = tuple(about.get("attribute_names", ()))
     attributes, vectors = motion_inputs(recording.attributes, recording.attribute_names, wanted)
     futures: dict[str, np.ndarray] = {}
-    device = next(model.parameters()).device
+    device = device_of(model)
     for number, track in enumerate(recording.track_ids):
         seen = np.flatnonzero(recording.valid[number])
         if len(seen) == 0:

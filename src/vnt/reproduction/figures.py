@@ -80,7 +80,7 @@ def depth(outcome: Outcome, data_folder: Path | None) -> Picture:
     figure = draw_depth(report)
     if figure is None:
         raise ValueError(f"{outcome.folder}: a model whose layers cannot be traced")
-    return "fig10", figure, "The violation behind each layer, as the audit measures it, in three precisions."
+    return "fig10", figure, "The violation behind each layer, as the audit measures it, in two precisions."
 
 
 def _place(name: str) -> tuple[str, str]:
@@ -96,7 +96,7 @@ def curve(experiment: Experiment, outcomes: list[Outcome]) -> Picture | None:
         return None
     places = [_place(row.name) for row in experiment.rows]
     values = list(dict.fromkeys(value for value, _ in places))
-    speeds = [sum(o.items * o.epochs for o in group) / max(sum(o.seconds for o in group), 1e-9) for group in groups]
+    speeds = [statistics.mean(o.speed for o in group) for group in groups]
     figure = Figure(figsize=(8, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     kinds = list(dict.fromkeys(kind for _, kind in places))
@@ -106,7 +106,8 @@ def curve(experiment: Experiment, outcomes: list[Outcome]) -> Picture | None:
         for test, style in {"I": ":", "SO3": "-"}.items():
             line = [statistics.mean(o.scores[test] for o in groups[i] if o.scores) for i in mine]
             left.plot(at, line, style, color=f"C{number}", marker="o", label=f"test {test} {kind}".strip())
-        right.plot(at, [speeds[i] / speeds[0] for i in mine], color=f"C{number}", marker="o", label=kind or "pooled")
+        relative = [speeds[i] / max(speeds[0], 1e-9) for i in mine]
+        right.plot(at, relative, color=f"C{number}", marker="o", label=kind or "pooled")
     left.legend(fontsize=8)
     if len(kinds) > 1:
         right.legend(fontsize=8)

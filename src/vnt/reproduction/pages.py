@@ -21,7 +21,7 @@ Picture = tuple[str, Figure, str]
 def table(experiment: Experiment, outcomes: list[Outcome]) -> tuple[list[str], list[list[str]]]:
     """Header and lines: a line for each row and training rotation, a column for each test rotation."""
     tests = next((list(o.scores) for o in outcomes if o.scores), ["I", "z", "SO3"])
-    speed = [] if experiment.against is None else ["speed"]
+    speed = [] if experiment.against is None else ["speed, of the first"]
     header = ["model", "published", "trained", *(f"test {r}" for r in tests), "parameters", *speed]
     header += ["violation", "epochs", "minutes", "runs"]
     lines, first = [], None
@@ -53,9 +53,7 @@ def _line(
 
 
 def _speed(group: list[Outcome]) -> float:
-    """Items trained on in a second."""
-    seconds = sum(o.seconds for o in group)
-    return sum(o.items * o.epochs for o in group) / seconds if seconds else 0.0
+    return statistics.mean(o.speed for o in group)
 
 
 def _score(experiment: Experiment, value: float | None) -> str:

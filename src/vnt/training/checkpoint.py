@@ -110,17 +110,13 @@ def _unpack(
     for prefix, module in (("model.", model), ("average.", average)):
         part = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
         module.load_state_dict(part)
-    for name, parameter in model.named_parameters():
-        # AdamW counts its steps on the CPU unless it is fused.
-        found = {
-            key: tensors[f"optimizer.{key}.{name}"]
-            for key in ("step", "exp_avg", "exp_avg_sq")
-            if f"optimizer.{key}.{name}" in tensors
-        }
-        fused = bool(optimizer.defaults.get("fused"))
-        optimizer.state[parameter] = {
-            key: value.to(parameter.device) if key != "step" or fused else value for key, value in found.items()
-        }
+    parameters, fused = dict(model.named_parameters()), bool(optimizer.defaults.get("fused"))
+    for full_name, value in tensors.items():
+        if full_name.startswith("optimizer."):
+            _, key, name = full_name.split(".", 2)
+            parameter = parameters[name]
+            # AdamW counts its steps on the CPU unless it is fused.
+            optimizer.state[parameter][key] = value.to(parameter.device) if key != "step" or fused else value
 
 
 def _seal(about: Mapping[str, Any]) -> str:

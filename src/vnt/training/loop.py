@@ -160,6 +160,7 @@ def _train(
     with interruptible(group) as interrupted:
         while step < num_steps:
             epoch, within = divmod(step, len(batches))
+            began = time.monotonic()
             for batch in batches.epoch(epoch, start=within):
                 value = _step(config, runner, optimizer, objective, batch, group, step, num_steps)
                 average.update(model, step)
@@ -175,7 +176,8 @@ def _train(
                 if stop:
                     return Trained(run.path, average.model, run.metrics(), finished=False)
 
-            mean_loss = _require_finite(loss_sum / len(batches), step)
+            mean_loss = _require_finite(loss_sum / len(batches), step)  # waits for the device, so that time is right
+            epoch_seconds = (time.monotonic() - began) * len(batches) / (len(batches) - within)
             loss_sum.zero_()
             if (epoch + 1) % config.evaluate_every == 0 or step == num_steps:
                 found = evaluate_batches(average.model, data.val, rotation=config.rotation, up=data.up).summary()
@@ -187,7 +189,8 @@ def _train(
                     **{f"val_{name}": number for name, number in found.items()},
                 }
                 if group.is_first:
-                    run.add_metrics(record | {"seconds": round(clock.seconds(), 3)})
+                    times = {"seconds": clock.seconds(), "epoch_seconds": epoch_seconds}
+                    run.add_metrics(record | {name: round(value, 3) for name, value in times.items()})
                     write_weights(run.path, average.model)
                 if watch is not None:
                     watch(Moment(step, num_steps, epoch, mean_loss, record))

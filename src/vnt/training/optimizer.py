@@ -11,9 +11,10 @@ MOMENTUM = 0.9
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """The config's optimizer; matrices decay, gains and biases do not."""
-    decayed = [p for p in model.parameters() if p.requires_grad and p.ndim > 1]
-    rest = [p for p in model.parameters() if p.requires_grad and p.ndim <= 1]
+    """The config's optimizer; matrices decay, gains and biases do not, whatever their shape."""
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    kept = {name for name, p in trained.items() if p.ndim <= 1 or name.rpartition(".")[2].startswith(("gain", "bias"))}
+    decayed, rest = ([p for name, p in trained.items() if (name in kept) == keep] for keep in (False, True))
     groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": rest, "weight_decay": 0.0}]
     fused = any(p.is_cuda for p in decayed)
     groups = [group for group in groups if group["params"]]

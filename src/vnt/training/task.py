@@ -118,7 +118,7 @@ def augmentations(config: TrainConfig, data: Data) -> list:
         if config.num_points:
             chosen.append(RandomSample(config.num_points))
         if config.scale > 1:
-            chosen.append(RandomScale(1 / config.scale, config.scale, per_axis=data.train.vectors is None))
+            chosen.append(RandomScale(1 / config.scale, config.scale))
         if config.mix:
             chosen.append(MixClouds(config.mix, len(data.class_names)))
         if config.jitter:
