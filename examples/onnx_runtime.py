@@ -12,7 +12,7 @@ import onnxruntime
 
 session = onnxruntime.InferenceSession(sys.argv[1])
 about = json.loads(session.get_modelmeta().custom_metadata_map["vnt"])
-points = np.loadtxt(sys.argv[2], dtype=np.float32)[:, :3]
+points = np.loadtxt(sys.argv[2])[:, :3]  # float64: of a georeferenced scan float32 keeps half a metre
 points -= points.mean(0)
 points *= np.sqrt(np.prod(about["radius"])) / np.sqrt(np.square(points).sum(1).mean())  # to a size that it knows
 logits = session.run(None, {"points": points[None].astype(np.float32)})[0][0]

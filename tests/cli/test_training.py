@@ -190,6 +190,19 @@ def test_predict_tracks(forecaster, vnt, tmp_path):
     assert rows[-1]["seconds"] == 3.0
 
 
+def test_a_bundled_name_is_the_bundled_model_whatever_folders_there_are(vnt, tmp_path):
+    (tmp_path / "shapes").mkdir()
+    assert vnt("evaluate", "shapes", "--split", "val", "--rotations", "I", "--num-points", 16)[0] == 0
+    assert list((tmp_path / "shapes").iterdir()) == []
+
+
+def test_a_table_of_tracks_is_no_cloud(vnt, tmp_path):
+    (tmp_path / "tracks.csv").write_text("track_id,t,x,y,z\n" + "".join(f"1,{n},{n},0,{n}\n" for n in range(9)))
+    code, _, err = vnt("predict", "tracks.csv", "--model", "shapes")
+    assert code == 2
+    assert "a table of tracks, and the model is for clouds" in " ".join(err.split())
+
+
 @pytest.mark.parametrize("name", ["motion_linear", "motion_constant_velocity"])
 def test_models_without_weights_predict_and_are_audited(name, vnt, tmp_path):
     assert vnt("train", name, "--out", "run", "--no-test")[0] == 0
@@ -197,7 +210,9 @@ def test_models_without_weights_predict_and_are_audited(name, vnt, tmp_path):
     (tmp_path / "tracks.csv").write_text("\n".join(["track_id,t,x,y", *steps]) + "\n")
     code, out, _ = vnt("predict", "tracks.csv", "--model", "run", "--format", "json")
     assert code == 0
-    assert 11.5 < json.loads(out)[0]["x"] < 12.5
+    first = json.loads(out)[0]
+    assert 11.5 < first["x"] < 12.5
+    assert (first["t"], first["seconds"]) == (1.2, 0.1)
     code, out, _ = vnt("audit", "run", "--no-sweep", "--count", 2, "--samples", 4)
     assert code == 0
     assert "exact" in out

@@ -241,3 +241,12 @@ def test_damaged_archives_on_the_command_line(tmp_path, save):
 def test_no_reader_needs_torch():
     code = "import sys; import vnt.data.cloud_files; raise SystemExit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"), [((3, 500), "looks transposed"), ((120, 300), "an image is no cloud of points")]
+)
+def test_arrays_that_are_no_rows_of_points(tmp_path, shape, message):
+    (tmp_path / "a.npy").write_bytes(npy(np.ones(shape)))
+    with pytest.raises(ValueError, match=message):
+        read_cloud(tmp_path / "a.npy")

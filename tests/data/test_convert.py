@@ -93,6 +93,13 @@ def test_recordings_of_other_kinds(tmp_path):
         list(recordings_in(tmp_path / "points.csv"))
 
 
+def test_only_tables_are_brought_to_another_rate(tmp_path):
+    (tmp_path / "00.txt").write_text("1 0 0 0 0 1 0 0 0 0 1 0\n" * 40)
+    convert([tmp_path / "00.txt"], tmp_path / "ten.safetensors", past=5, future=5, rate=10)
+    with pytest.raises(ValueError, match=r"00\.txt: its steps are 0\.1 s apart; tables of tracks alone are resampled"):
+        convert([tmp_path / "00.txt"], tmp_path / "five.safetensors", past=5, future=5, rate=5)
+
+
 def test_sets_with_other_attributes_are_not_mixed(tmp_path):
     (tmp_path / "tracks.csv").write_text(CSV)
     with pytest.raises(ValueError, match="has the attributes"):

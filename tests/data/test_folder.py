@@ -36,3 +36,66 @@ def test_a_file_that_lacks_one_is_named(scans):
     load_folder(scans, attributes=["heat"])
     with pytest.raises(ValueError, match=r"stick/7\.xyz has attributes \['heat'\], and not number"):
         load_folder(scans, attributes=["heat", "number"])
+
+
+def write(root, *names):
+    """A cloud of its own in each file."""
+    for number, name in enumerate(names):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        np.savetxt(root / name, np.random.default_rng(number).normal(size=(5, 3)))
+    return root
+
+
+def classes(clouds):
+    return sorted(clouds.class_names[label] for label in clouds.labels.tolist())
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("VNT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "own"
+
+
+@pytest.mark.parametrize("layout", ["{side}/{name}/{n}.xyz", "{name}/{side}/{n}.xyz"])
+@pytest.mark.parametrize("val", ["val", "validation", None])
+def test_folders_say_what_a_cloud_is_for(root, layout, val):
+    counts = {"train": 12, "test": 3} | ({val: 2} if val else {})
+    for side, count in counts.items():
+        write(root, *(layout.format(side=side, name=name, n=n) for name in "ab" for n in range(count)))
+    assert classes(load_folder(root, "test")) == ["a"] * 3 + ["b"] * 3
+    assert classes(load_folder(root, "val")) == (["a"] * 2 + ["b"] * 2 if val else ["a", "b"])
+    assert len(load_folder(root, "train")) == (24 if val else 22)
+    assert len(load_folder(root, "train+val")) == (28 if val else 24)
+
+
+def test_what_programs_leave_behind_is_no_class(root):
+    write(root, *(f"{name}/{n}.xyz" for name in ("a", "b", ".ipynb_checkpoints", "__MACOSX") for n in range(12)))
+    write(root, *(f"a/.thumbnails/{n}.xyz" for n in range(12)))
+    assert load_folder(root).class_names == ("a", "b")
+    assert len(load_folder(root, "train+val")) + len(load_folder(root, "test")) == 24
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (["train/a/1.xyz", "train/b/1.xyz", "val/a/1.xyz"], "clouds for train and val, and none for test"),
+        (["train/a/1.xyz", "train/b/1.xyz", "test/a/1.xyz", "c/1.xyz"], "clouds in c are neither in train nor in test"),
+        (["a/train/1.xyz", "a/test/1.xyz", "b/1.xyz"], "1.xyz: other clouds are in folders train and test"),
+        (["a/1.xyz", "b/1.xyz", "c/1.e57"], "1.e57: no cloud in this class is of a known format"),
+        (["a/1.xyz", "a/2.xyz"], r"found \['a'\]"),
+    ],
+)
+def test_what_would_be_left_out_is_told(root, files, message):
+    with pytest.raises(ValueError, match=message):
+        load_folder(write(root, *files))
+
+
+def test_a_link_that_moves_to_another_class_takes_its_label_along(root):
+    store = write(root.parent / "store", *(f"{n}.xyz" for n in range(20)))
+    for n in range(20):
+        (root / "ab"[n % 2]).mkdir(parents=True, exist_ok=True)
+        (root / "ab"[n % 2] / f"{n}.xyz").symlink_to(store / f"{n}.xyz")
+    before = classes(load_folder(root, "train+val")) + classes(load_folder(root, "test"))
+    (root / "a" / "0.xyz").rename(root / "b" / "0.xyz")
+    after = classes(load_folder(root, "train+val")) + classes(load_folder(root, "test"))
+    assert (before.count("b"), after.count("b")) == (10, 11)

@@ -37,17 +37,20 @@ def run(arguments: list[str]) -> None:
     options = tyro.cli(Options, args=arguments, prog="vnt evaluate")
     from rich.console import Console
 
+    from vnt.cli.progress import counting
     from vnt.cli.tables import class_table, evaluation_table
     from vnt.training.runs import evaluate
 
-    found = evaluate(
-        options.run,
-        split=options.split,
-        protocols=options.rotations,
-        num_points=options.num_points,
-        device=options.device,
-        data_folder=options.data,
-    )
+    with counting(Console(stderr=True), "evaluating") as progress:
+        found = evaluate(
+            options.run,
+            split=options.split,
+            protocols=options.rotations,
+            num_points=options.num_points,
+            device=options.device,
+            data_folder=options.data,
+            progress=progress,
+        )
     if options.json:
         sys.stdout.write(json.dumps(found.summary(), indent=2) + "\n")
         return

@@ -85,10 +85,14 @@ def _tracks(options: Options, model: Any, about: dict[str, Any]) -> list[dict[st
     rate, rows = 1 / about["dt"], []
     for path in find_files(list(options.files)):
         for recording in recordings_in(path, rate=rate):
+            ends = dict(zip(recording.track_ids, recording.valid, strict=True))
             for name, future in predict_tracks(model, about, recording).items():
-                for step, (x, y, z) in enumerate(future, start=1):
-                    row = {"scenario": recording.name, "track": name, "seconds": round(step * about["dt"], 4)}
-                    rows.append(row | {"x": round(x, 3), "y": round(y, 3), "z": round(z, 3)})
+                last = recording.start + about["dt"] * int(ends[name].nonzero()[0][-1])
+                for step, place in enumerate(future, start=1):
+                    ahead = step * about["dt"]
+                    when = {"t": round(last + ahead, 4), "seconds": round(ahead, 4)}
+                    where = {axis: round(float(value), 6) for axis, value in zip("xyz", place, strict=True)}
+                    rows.append({"scenario": recording.name, "track": name} | when | where)
     if not rows:
         raise ValueError(f"{options.files[0]}: no track in it was seen twice among its last steps")
     return rows
@@ -122,4 +126,6 @@ def _as_table(rows: list[dict[str, Any]]) -> str:
 
 
 def _word(name: str, value: Any) -> str:
+    if name in ("x", "y", "z"):
+        return f"{value:.3f}"
     return f"{value:.1%}" if name.startswith("probability") and value != "" else str(value)

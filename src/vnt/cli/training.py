@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,14 +13,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from vnt.cli.progress import counting
 from vnt.cli.tables import evaluation_table
+from vnt.data.folder import labelled_files
 from vnt.data.sets import SETS
+from vnt.evaluation.evaluate import EmptySetError
 from vnt.files import require_library
 from vnt.models.saving import read_about
 from vnt.training.config import TrainConfig
 from vnt.training.loop import Moment, Trained, train
 from vnt.training.run_folder import RunFolder, new_run_folder
 from vnt.training.runs import evaluate
+from vnt.training.task import load_split
 
 if TYPE_CHECKING:
     from vnt.cli.train import Options, Resume
@@ -31,7 +36,7 @@ def start_run(name: str, options: "Options") -> None:
     """A new run of a recipe."""
     folder = options.out or new_run_folder(Path("runs"), name)
     config = options.config
-    if config.dataset not in SETS and Path(config.dataset).is_dir():  # so that the run can be evaluated from anywhere
+    if config.dataset not in SETS and Path(config.dataset).exists():  # so that the run can be evaluated from anywhere
         config = replace(config, dataset=str(Path(config.dataset).resolve()))
     _run(config, folder, options)
 
@@ -59,6 +64,8 @@ def _run(
     console = Console(stderr=True, quiet=not _is_first())
     model = type(config.model).__name__.removesuffix("Config")
     console.print(f"[bold]{escape(str(folder))}[/]: {escape(config.dataset)}, {model}")
+    if config.dataset not in SETS and Path(config.dataset).is_dir() and _is_first():
+        _read_folder(config, console)
     with watching(console) as show, _tensorboard(folder, wanted=options.tensorboard) as log:
 
         def watch(moment: Moment) -> None:
@@ -78,14 +85,28 @@ def _run(
     finish(trained, console, data=options.data, test=options.test)
 
 
+def _read_folder(config: TrainConfig, console: Console) -> None:
+    """Say which classes a folder of clouds has, and read it, with a bar; training then finds it in the cache."""
+    files = labelled_files(Path(config.dataset))
+    classes = [f"{name} {count}" for name, count in sorted(Counter(file.name for file in files).items())]
+    sides = Counter(file.side for file in files)
+    console.print(f"{escape(', '.join(classes))}; {sides['test']} of {len(files)} clouds are for testing")
+    with counting(console, "reading") as progress:
+        load_split(config, "train", progress=progress)
+
+
 def finish(trained: Trained, console: Console, *, data: Path | None, test: bool) -> None:
     """Say what came out, and look at the test split once."""
     if not trained.finished:
         console.print(f"interrupted; saved. Go on with: [bold]vnt train --resume {escape(str(trained.folder))}[/]")
         raise SystemExit(1)
     if test:
-        found = evaluate(trained.folder, data_folder=data)
-        Console().print(evaluation_table(found))
+        try:
+            with counting(console, "testing") as progress:
+                found = evaluate(trained.folder, data_folder=data, progress=progress)
+            Console().print(evaluation_table(found))
+        except EmptySetError:
+            console.print("not tested: the test split is empty")
     console.print(f"done: [bold]{escape(str(trained.folder))}[/]")
 
 

@@ -97,11 +97,16 @@ def select_split(clouds: CloudSet, is_test: Bool[Tensor, "M"], split: Split) -> 
     return carve(clouds.take((~is_test).nonzero().squeeze(1)), split)
 
 
+def require_split(split: str) -> None:
+    """A split must be one that there is."""
+    if split not in ("train", "val", "train+val", "test"):
+        raise ValueError(f"split must be 'train', 'val', 'train+val' or 'test', got {split!r}")
+
+
 def carve(whole: CloudSet, split: Split) -> CloudSet:
     """The clouds of "train", "val" or "train+val", given all clouds of the official training part."""
+    require_split(split)
     if split == "train+val":
         return whole
-    if split not in ("train", "val"):
-        raise ValueError(f"split must be 'train', 'val', 'train+val' or 'test', got {split!r}")
     train, val = carve_validation(whole.labels)
     return whole.take(train if split == "train" else val)

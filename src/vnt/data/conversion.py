@@ -71,6 +71,10 @@ def convert(
     for file in files:
         found = []
         for recording, size in _sized_recordings(file, rate):
+            if rate is not None and abs(recording.dt * rate - 1) > 0.01:
+                raise ValueError(
+                    f"{file}: its steps are {recording.dt:g} s apart; tables of tracks alone are resampled"
+                )
             recording = replace(recording, name=names.get(file, recording.name))
             windows = cut_windows(recording, past=past, future=future, stride=stride)
             seen.add(recording, len(windows))

@@ -1,23 +1,38 @@
 """A user's own labelled clouds: a folder for each class, files of any format in it.
 
-    scans/chair/a.ply            scans/train/chair/a.ply
-    scans/table/b.las     or     scans/test/table/b.las
+    scans/chair/a.ply            scans/train/chair/a.ply            scans/chair/train/a.ply
+    scans/table/b.las     or     scans/test/table/b.las      or     scans/table/test/b.las
 
-Without folders ``train`` and ``test``, a fifth of the files is test, chosen by a hash of their names.
+With ``train`` and ``test`` there may be ``val``; without it a tenth of the training clouds is held out. Without any of
+them, a fifth of the files is test, chosen by a hash of their names. Hidden folders are not looked into.
 """
 
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 from vnt.data.batches import collate
 from vnt.data.cache import cached
 from vnt.data.cloud_files import FORMATS, read_cloud
-from vnt.data.cloud_set import CloudSet, Split, select_split
+from vnt.data.cloud_set import CloudSet, Split, carve, require_split
 
 TEST_SHARE = 0.2
+SIDES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+"""Names of folders that say what a cloud is for."""
+
+NOT_OURS = (".", "__")
+"""What names of folders begin with that programs leave behind: .ipynb_checkpoints, __MACOSX."""
+
+
+class LabelledFile(NamedTuple):
+    """A cloud file, its class, and what it is for: "train", "val" or "test"."""
+
+    path: Path
+    name: str
+    side: str
 
 
 def load_folder(
@@ -32,44 +47,98 @@ def load_folder(
 
     ``attributes`` names those to keep, which every file must have; normals are kept where every file has them.
     """
+    require_split(split)
     root = Path(folder)
-    if not root.is_dir():
-        raise FileNotFoundError(f"{root}: no such folder")
-    files = _files(root)
-    names = tuple(sorted({name for _, name, _ in files}))
-    if len(names) < 2:
-        raise ValueError(f"{root}: expected a folder for each class with clouds in it, found {list(names) or 'none'}")
+    files = labelled_files(root)
+    names = tuple(sorted({file.name for file in files}))
 
     def build() -> dict[str, torch.Tensor]:
         clouds = []
-        for number, (path, _, _) in enumerate(files):
-            clouds.append(read_cloud(path, num_points=num_points))
-            clouds[-1].require(attributes, str(path))
+        for number, file in enumerate(files):
+            clouds.append(read_cloud(file.path, num_points=num_points))
+            clouds[-1].require(attributes, str(file.path))
             if progress is not None:
                 progress(number + 1, len(files))
-        batch = collate(clouds, [names.index(name) for _, name, _ in files], attributes=attributes)
-        return batch.tensors() | {"is_test": torch.tensor([test for _, _, test in files])}
+        return collate(clouds, [names.index(file.name) for file in files], attributes=attributes).tensors()
 
-    settings = {"num_points": num_points, "attributes": list(attributes)}
-    tensors = dict(cached("folder", settings, [path for path, _, _ in files], build))
-    is_test = tensors.pop("is_test")
-    if not is_test.any() or is_test.all():
-        raise ValueError(f"{root}: {len(files)} clouds are too few to split into training and test")
+    settings = {
+        "num_points": num_points,
+        "attributes": list(attributes),
+        "labels": [file.name for file in files],  # a link may be moved to another class, and what it leads to stays
+    }
+    tensors = cached("folder", settings, [file.path for file in files], build)
     clouds = CloudSet(name=root.name, class_names=names, attribute_names=tuple(attributes), **tensors)  # type: ignore[bad-argument-type]
-    return select_split(clouds, is_test, split)
+    sides = [file.side for file in files]
+    if split == "test":
+        return _of_sides(clouds, sides, "test")
+    if "val" in sides:
+        return _of_sides(clouds, sides, *split.split("+"))
+    return carve(_of_sides(clouds, sides, "train"), split)
 
 
-def _files(root: Path) -> list[tuple[Path, str, bool]]:
-    """Every cloud below the folder, its class, and whether it is for testing."""
-    sides = [(root / "train", False), (root / "test", True)]
-    if all(side.is_dir() for side, _ in sides):
-        return [(path, name, test) for side, test in sides for path, name in _clouds(side)]
-    return [(path, name, _is_test(path.relative_to(root))) for path, name in _clouds(root)]
+def labelled_files(root: Path) -> list[LabelledFile]:
+    """Every cloud below a folder, in a fixed order; there must be two classes, and clouds to train on and to test."""
+    if not root.is_dir():
+        raise FileNotFoundError(f"{root}: no such folder")
+    classes = _folders(root)
+    sides = [folder for folder in classes if folder.name in SIDES]
+    if sides:
+        if others := [folder.name for folder in classes if folder.name not in SIDES and _clouds(folder)]:
+            raise ValueError(f"{root}: clouds in {', '.join(others)} are neither in train nor in test")
+        files = [
+            LabelledFile(path, label.name, SIDES[side.name])
+            for side in sides
+            for label in _folders(side)
+            for path in _clouds_of_class(label)
+        ]
+    else:
+        files = [LabelledFile(path, label.name, "train") for label in classes for path in _clouds_of_class(label)]
+        files = _divided(root, files)
+    names = sorted({file.name for file in files})
+    if len(names) < 2:
+        raise ValueError(f"{root}: expected a folder for each class with clouds in it, found {names or 'none'}")
+    there = {file.side for file in files}
+    if missing := [side for side in ("train", "test") if side not in there]:
+        if sides or "val" in there:
+            raise ValueError(f"{root}: clouds for {' and '.join(sorted(there))}, and none for {' and '.join(missing)}")
+        raise ValueError(f"{root}: {len(files)} clouds are too few to split into training and test")
+    return files
 
 
-def _clouds(root: Path) -> list[tuple[Path, str]]:
-    folders = sorted(folder for folder in root.iterdir() if folder.is_dir())
-    return [(p, folder.name) for folder in folders for p in sorted(folder.rglob("*")) if p.suffix.lower() in FORMATS]
+def _divided(root: Path, files: list[LabelledFile]) -> list[LabelledFile]:
+    """What each cloud is for, by a folder below that of its class, or else by a hash of its name."""
+    below = [file.path.relative_to(root / file.name).parts[0] for file in files]
+    said = [name in SIDES for name in below]
+    if not any(said):
+        return [file._replace(side="test" if _is_test(file.path.relative_to(root)) else "train") for file in files]
+    if not all(said):
+        lost = files[said.index(False)].path
+        raise ValueError(f"{lost}: other clouds are in folders train and test of their class, this one is in neither")
+    return [file._replace(side=SIDES[name]) for file, name in zip(files, below, strict=True)]
+
+
+def _folders(root: Path) -> list[Path]:
+    return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith(NOT_OURS))
+
+
+def _clouds(root: Path) -> list[Path]:
+    """The cloud files below a folder, but for those in hidden ones."""
+    found = sorted(path for path in root.rglob("*") if path.suffix.lower() in FORMATS)
+    return [path for path in found if not any(part.startswith(NOT_OURS) for part in path.relative_to(root).parts)]
+
+
+def _clouds_of_class(folder: Path) -> list[Path]:
+    """The clouds of a class; a folder with files of which none is a cloud is not passed over."""
+    found = _clouds(folder)
+    if not found and (other := next((path for path in sorted(folder.rglob("*")) if path.is_file()), None)):
+        raise ValueError(
+            f"{other}: no cloud in this class is of a known format; known are {', '.join(sorted(FORMATS))}"
+        )
+    return found
+
+
+def _of_sides(clouds: CloudSet, sides: list[str], *wanted: str) -> CloudSet:
+    return clouds.take(torch.tensor([number for number, side in enumerate(sides) if side in wanted]))
 
 
 def _is_test(name: Path) -> bool:

@@ -18,6 +18,7 @@ class Recording:
         track_ids: n names, unique within the recording.
         types: n words: "vehicle", "pedestrian", "cyclist", "other", ... ("unknown" where nothing is said).
         attributes: (n, T, d), float32, with d ``attribute_names`` (speed, heading, ...); zero where not valid.
+        start: when the first step was, in seconds on the clock of the file.
         current: the step that is "now" (Waymo: 10), or None.
         to_predict, own: (n,), tracks that the set's authors want predicted, and the recording car itself.
     """
@@ -30,6 +31,7 @@ class Recording:
     types: tuple[str, ...]
     attributes: NDArray[np.float32]
     attribute_names: tuple[str, ...] = ()
+    start: float = 0.0
     current: int | None = None
     to_predict: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
     own: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))

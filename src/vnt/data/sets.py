@@ -11,7 +11,7 @@ import torch
 
 from vnt.data import modelnet, scanobjectnn
 from vnt.data.batches import CloudBatch, MotionBatch
-from vnt.data.cloud_set import CloudSet, Split, carve
+from vnt.data.cloud_set import CloudSet, Split, carve, require_split
 from vnt.data.embedded import SHAPE_CLASSES, make_motion, make_shapes
 from vnt.data.locations import find_set, is_named_only, look_up
 from vnt.data.motion_inputs import later_inputs, motion_inputs
@@ -54,8 +54,7 @@ def load_set(name: str, split: Split = "train", folder: Path | str | None = None
     """
     if name not in SETS:
         raise ValueError(f"no data set {name!r}; {suggest(name, SETS)}")
-    if split not in ("train", "val", "test", "train+val"):
-        raise ValueError(f"split must be 'train', 'val', 'train+val' or 'test', got {split!r}")
+    require_split(split)
     return SETS[name].load(split, None if folder is None else Path(folder))
 
 

@@ -95,6 +95,7 @@ def _resample(path: Path, table: _Table, dt: float, max_gap: float) -> Recording
     return Recording(
         name=path.stem,
         dt=dt,
+        start=float(start),
         positions=positions,
         valid=valid,
         track_ids=table.track_ids,

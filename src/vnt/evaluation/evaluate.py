@@ -16,6 +16,10 @@ ROTATION_SEED = 1234
 """Test rotations are the same for every model that is compared."""
 
 
+class EmptySetError(ValueError):
+    """There is nothing to evaluate on."""
+
+
 def forward(model: nn.Module, batch: Batch) -> Tensor:
     """Call a model with what a batch has: (points or past, attributes, mask) and, where there are any, vectors."""
     match batch:
@@ -45,6 +49,7 @@ def evaluate_batches(
     num_points: int = 0,
     batch_size: int = 64,
     seed: int = ROTATION_SEED,
+    progress: Callable[[int], None] | None = None,
 ) -> Classification | Forecast:
     """A model on a set that lies on its device as one batch, in evaluation mode.
 
@@ -56,6 +61,7 @@ def evaluate_batches(
         num_points: a fixed random subset of so many points of each cloud; 0 takes all.
         batch_size: affects speed and memory, not the result.
         seed: of rotations and subsets.
+        progress: called with the number of items of each batch that is done.
     """
     if num_points < 0:
         raise ValueError(f"num_points must not be negative, got {num_points}")
@@ -68,6 +74,8 @@ def evaluate_batches(
     for transform in transforms:
         whole = transform(whole, generator)
     rank, count = place()
+    if len(whole) == 0:
+        raise EmptySetError("the set to evaluate on is empty")
     if len(whole) < count:
         raise ValueError(f"a set of {len(whole)} cannot be spread over {count} processes")
     mine = torch.arange(rank, len(whole), count, device=generator.device)
@@ -81,5 +89,7 @@ def evaluate_batches(
                 parts.append(forecast(output, batch.future, batch.known))
             case _:
                 raise ValueError("clouds without labels cannot be evaluated")
+        if progress is not None:
+            progress(len(batch))
     model.train(was_training)
     return add(parts)

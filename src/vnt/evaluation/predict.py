@@ -14,6 +14,7 @@ from vnt.data.cloud import Cloud
 from vnt.data.cloud_files import FORMATS, read_cloud
 from vnt.data.motion_inputs import motion_inputs
 from vnt.data.recording import Recording
+from vnt.data.track_tables import is_track_table
 from vnt.evaluation.evaluate import device_of, forward
 
 BATCH = 16
@@ -79,6 +80,8 @@ def predict_clouds(
         clouds, factors = {}, {}
         for path in paths[start : start + BATCH]:
             try:
+                if path.suffix.lower() in (".csv", ".txt") and is_track_table(path):
+                    raise ValueError(f"{path}: a table of tracks, and the model is for clouds")
                 cloud = read_cloud(path, num_points=num_points, seed=seed)
                 if missing := [name for name in wanted if name not in cloud.attributes]:
                     raise ValueError(f"{path}: the model wants the attributes {', '.join(missing)}, which it lacks")

@@ -1,5 +1,6 @@
 """A trained model on its test split, turned and not turned, in one call."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,11 +50,23 @@ def evaluate_model(
     num_points: int = 0,
     class_names: tuple[str, ...] = (),
     device: str | torch.device = "cpu",
+    progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
-    """A model under several test rotations; ``trained`` names the rotation of its training data."""
+    """A model under several test rotations; ``trained`` names the rotation of its training data.
+
+    ``progress`` hears of (items done, items in all), each rotation counted by itself.
+    """
     model, test = model.to(device), test.to(device)
+    done = 0
+
+    def one_more(count: int) -> None:
+        nonlocal done
+        done += count
+        if progress is not None:
+            progress(done, len(protocols) * len(test))
+
     results = {
-        rotation: evaluate_batches(model, test, rotation=rotation, up=up, num_points=num_points)
+        rotation: evaluate_batches(model, test, rotation=rotation, up=up, num_points=num_points, progress=one_more)
         for rotation in protocols
     }
     return Evaluation(trained, results, class_names)

@@ -32,7 +32,8 @@ def model_folder(model: Path | str) -> Path:
     if path.name == "model.safetensors":
         return path.parent
     bundled = PRETRAINED / path
-    return bundled if not path.exists() and len(path.parts) == 1 and bundled.is_dir() else path
+    is_other = (path / "config.json").exists() or len(path.parts) != 1  # a folder of data may have a model's name
+    return bundled if not is_other and bundled.is_dir() else path
 
 
 def _from_hub(name: str) -> Path:

@@ -27,6 +27,7 @@ class TrainConfig(Config):
         num_points: points drawn from each cloud at each step; 0 takes all.
         attributes: of a motion set or of a folder of clouds, by name, that the model gets; velocities and headings of
             tracks as vectors.
+        normals: of a folder of clouds, whether the model gets them where all files have them.
         rotation: of the training data: "I" none, "z" about the set's up axis, "SO3" any.
         scale: points are multiplied per axis by a factor from [1/scale, scale]; 1 leaves them.
         shift: largest move of a cloud along each axis.
@@ -63,6 +64,7 @@ class TrainConfig(Config):
     model: ModelConfig = field(default_factory=lambda: ClassifierConfig(num_classes=1))
     num_points: int = 0
     attributes: tuple[str, ...] = ()
+    normals: bool = True
     rotation: Rotation = "I"
     scale: float = 1.0
     shift: float = 0.0

@@ -109,6 +109,9 @@ def _train(
     run = RunFolder(folder)
     own = {"own_model": None if model is None else type(model).__name__, "own_data": data is not None}
     data = data if data is not None else load_data(config, data_folder)
+    for name, part in (("train on", data.train), ("validate on", data.val)):
+        if len(part) == 0:
+            raise ValueError(f"{config.dataset}: there is nothing to {name}")
     if config.batch_size < group.count or len(data.train) < group.count:
         raise ValueError(f"a batch of {config.batch_size} cannot be spread over {group.count} processes")
     data = replace(data, train=data.train.to(group.device), val=data.val.to(group.device))

@@ -5,7 +5,7 @@ from typing import Any
 
 from vnt.data.batches import CloudBatch, MotionBatch
 from vnt.geometry import center, rms_radius
-from vnt.models.saving import write_about
+from vnt.models.saving import read_about, write_about
 from vnt.training.config import TrainConfig
 from vnt.training.run_folder import RunFolder, machine_facts
 from vnt.training.task import Data
@@ -24,7 +24,9 @@ def open_run(
             raise ValueError(f"{run.path}: this run was begun with another config, see config.json there")
         if "steps" not in run.about():  # killed between the two files that a run begins with
             _note_facts(run, data, num_steps)
-        if run.about().get("steps") != num_steps or run.about().get("items") != len(data.train):
+        known, classes = run.about(), read_about(run.path).get("class_names")
+        now = {"steps": num_steps, "items": len(data.train)}
+        if {name: known.get(name) for name in now} != now or list(classes or ()) != list(data.class_names):
             raise ValueError(f"{run.path}: the data are not those that this run was begun with")
         return
     run.path.mkdir(parents=True, exist_ok=True)

@@ -1,14 +1,15 @@
 """Trained runs: evaluate one, list and compare many."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from vnt.data.cloud_set import Split
+from vnt.data.cloud_set import CloudSet, Split
 from vnt.data.sets import as_batch
 from vnt.data.transforms import Protocol
 from vnt.evaluation.protocols import PROTOCOLS, Evaluation, evaluate_model
-from vnt.models.saving import load, read_about
+from vnt.models.saving import PRETRAINED, load, model_folder, read_about
 from vnt.training.distributed import choose_device
 from vnt.training.run_folder import RunFolder, find_runs
 from vnt.training.task import load_split
@@ -22,6 +23,7 @@ def evaluate(
     num_points: int = 0,
     device: str = "auto",
     data_folder: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """The model of a run on a split of the data it was trained on, under each test rotation.
 
@@ -34,8 +36,9 @@ def evaluate(
         num_points: a fixed random subset of each cloud; 0 takes all points.
         device: "auto" takes a GPU where there is one.
         data_folder: where data sets are (else ``VNT_DATA``, else ``./data``).
+        progress: called with (items done, items in all), each rotation counted by itself.
     """
-    run = RunFolder(Path(folder))
+    run = RunFolder(model_folder(folder))
     about, config = read_about(run.path), run.config()
     if about.get("own_data"):
         raise ValueError(f"{run.path}: trained on data of your own: call vnt.evaluation.protocols.evaluate_model")
@@ -43,6 +46,9 @@ def evaluate(
         raise ValueError("evaluate needs at least one test rotation: I, z, SO3")
     model = load(run.path)
     test = load_split(config, split, data_folder)
+    if isinstance(test, CloudSet) and test.class_names != tuple(about["class_names"]):
+        theirs, now = (", ".join(names) for names in (about["class_names"], test.class_names))
+        raise ValueError(f"{run.path}: trained to tell {theirs}; the classes of {config.dataset} are now {now}")
     found = evaluate_model(
         model,
         as_batch(test, config.attributes),
@@ -52,8 +58,9 @@ def evaluate(
         num_points=num_points,
         class_names=tuple(about.get("class_names", ())),
         device=choose_device(device),
+        progress=progress,
     )
-    if split == "test":
+    if split == "test" and not run.path.is_relative_to(PRETRAINED):
         noted = {name: numbers | {"num_points": num_points} for name, numbers in found.summary().items()}
         try:
             run.note({"test": run.about().get("test", {}) | noted})

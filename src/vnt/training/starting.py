@@ -32,7 +32,8 @@ def start_from(model: nn.Module, config: ModelConfig, start: str, class_names: S
         if field.name not in MAY_DIFFER and getattr(other.config, field.name) != getattr(config, field.name)
     ]
     if differ:
-        raise ValueError(f"start {start} is another model: it has {'; '.join(differ)}")
+        hint = ". Without normals: --no-normals" if config.num_vectors > other.config.num_vectors else ""
+        raise ValueError(f"start {start} is another model: it has {'; '.join(differ)}{hint}")
     mine, theirs = model.state_dict(), other.state_dict()
     anew = {name for name in mine if mine[name].shape != theirs[name].shape}
     if tuple(class_names) != tuple(read_about(start).get("class_names", ())):

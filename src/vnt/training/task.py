@@ -1,5 +1,6 @@
 """What a run trains on: three splits as batches, and what the model must know of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ from vnt.geometry import masked_mean
 from vnt.models.kinds import ModelConfig
 from vnt.models.saving import read_about
 from vnt.training.config import TrainConfig
+
+MOST_POINTS = 1024
+"""Of each file in a folder of clouds, unless a step takes more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +63,18 @@ def load_data(config: TrainConfig, folder: Path | None = None) -> Data:
     return Data(whole, held_out, attribute_names=config.attributes, dt=train.dt)
 
 
-def load_split(config: TrainConfig, split: Split, folder: Path | None = None) -> CloudSet | MotionSet:
-    """One split of the data set that a config names: a known one, a folder of clouds, or a file of windows."""
+def load_split(
+    config: TrainConfig, split: Split, folder: Path | None = None, *, progress: Callable[[int, int], None] | None = None
+) -> CloudSet | MotionSet:
+    """One split of the data set that a config names: a known one, a folder of clouds, or a file of windows.
+
+    ``progress`` hears of (files read, files in all) while a folder of clouds is read for the first time.
+    """
     own = Path(config.dataset)
     if config.dataset not in SETS and own.is_dir():
-        return load_folder(own, split, attributes=config.attributes)
+        num_points = max(MOST_POINTS, config.num_points)
+        clouds = load_folder(own, split, num_points=num_points, attributes=config.attributes, progress=progress)
+        return clouds if config.normals else replace(clouds, vectors=None)
     if config.dataset not in SETS and own.is_file():
         return split_windows(load_windows(own), split)
     return load_set(config.dataset, split, folder)

@@ -30,6 +30,10 @@ def cloud_from_columns(columns: Mapping[str, NDArray]) -> Cloud:
     return Cloud(points, normals, {name: values for name, values in columns.items() if name not in used})
 
 
+FEW_COLUMNS, MANY_COLUMNS = 16, 256
+"""Columns without names up to which three rows are three points, and up to which rows are points at all."""
+
+
 def cloud_from_table(values: NDArray) -> Cloud:
     """Columns without names: x, y, z, then unit normals if there are three more that are; all else has a number.
 
@@ -39,6 +43,11 @@ def cloud_from_table(values: NDArray) -> Cloud:
     if values.ndim != 2 or values.shape[1] < 3:
         raise ValueError(f"expected (N, 3) or more columns, got {values.shape}")
     require_real(values.dtype, "the array")
+    rows, columns = values.shape
+    if rows == 3 and columns > FEW_COLUMNS:
+        raise ValueError(f"three rows of {columns} numbers: points are rows, so this looks transposed")
+    if columns > MANY_COLUMNS:
+        raise ValueError(f"{rows} rows of {columns} columns without names: an image is no cloud of points")
     points, rest = values[:, :3].astype(np.float64), values[:, 3:].astype(np.float64)
     if rest.shape[1] == 3 and (np.abs(np.linalg.norm(rest, axis=1) - 1) < UNIT_LENGTH).all():
         return Cloud(points, rest)
