@@ -75,7 +75,7 @@ def test_unix_times_rounded_to_milliseconds_stay_on_the_clock(tmp_path):
     [
         ("track_id,t,x\na,0,0\n", "no column y in the header"),
         ("1,0,0,0\n1,1,0,0\n", "there twice"),
-        ("track_id,t,time,x,y\na,0,0,0,0\n", "column 3 of the header is 'time': empty, or there twice"),
+        ("track_id,t,time,x,y\na,0,0,0,0\n", "column 3 of the header is 'time': empty, or there twice, as 't' too"),
         ("track_id,t,x,y,\na,0,0,0,\na,1,0,0,0\n", "line 3 has 5 columns, the header 4"),
         ("track_id,t,,x,y\na,0,0,0,0\n", "column 3 of the header is '': empty"),
         ("track_id,t,x,y\n", "no lines after its header"),

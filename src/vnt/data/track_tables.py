@@ -203,7 +203,8 @@ def _columns(names: list[str]) -> tuple[dict[str, int], tuple[str, ...]]:
     for place, name in enumerate(names):
         name = ALIASES.get(name, name)
         if not name or name in places:
-            raise ValueError(f"column {place + 1} of the header is {names[place]!r}: empty, or there twice")
+            alias = f", as {names[places[name]]!r} too" if name in places else ""
+            raise ValueError(f"column {place + 1} of the header is {names[place]!r}: empty, or there twice{alias}")
         places[name] = place
     missing = [name for name in REQUIRED if name not in places]
     if missing:
