@@ -39,7 +39,11 @@ def values_are_checked() -> bool:
 
 def has_values(x: Tensor) -> bool:
     """Whether shapes may depend on the values of x: not in a compiled or exported program, and not under `vmap`."""
-    return not (torch.compiler.is_compiling() or isinstance(x, FakeTensor) or torch._C._functorch.is_batchedtensor(x))
+    if torch.compiler.is_compiling():
+        return False
+    while torch._C._functorch.is_gradtrackingtensor(x):  # `vmap(grad(f))`
+        x = torch._C._functorch.get_unwrapped(x)
+    return not (isinstance(x, FakeTensor) or torch._C._functorch.is_batchedtensor(x))
 
 
 def require_channels(V: Tensor, channels: int, owner: str) -> None:

@@ -75,9 +75,20 @@ def test_what_programs_leave_behind_is_no_class(root):
     assert len(load_folder(root, "train+val")) + len(load_folder(root, "test")) == 24
 
 
+def test_a_class_may_be_called_train(root):
+    write(root, *(f"{name}/{n}.xyz" for name in ("bus", "train") for n in range(12)))
+    (root / "bus" / ".DS_Store").write_text("?")
+    (root / "later").mkdir()
+    (root / "later" / ".gitkeep").write_text("")
+    write(root, "bus/__odd.xyz")
+    assert load_folder(root).class_names == ("bus", "train")
+    assert len(load_folder(root, "train+val")) + len(load_folder(root, "test")) == 25
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
+        (["train/a/1.xyz", "train/b/1.xyz", "test/a/1.xyz", "val/1.xyz"], "1.xyz: it is in no folder of a class"),
         (["train/a/1.xyz", "train/b/1.xyz", "val/a/1.xyz"], "clouds for train and val, and none for test"),
         (["train/a/1.xyz", "train/b/1.xyz", "test/a/1.xyz", "c/1.xyz"], "clouds in c are neither in train nor in test"),
         (["a/train/1.xyz", "a/test/1.xyz", "b/1.xyz"], "1.xyz: other clouds are in folders train and test"),

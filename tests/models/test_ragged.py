@@ -117,6 +117,9 @@ def test_neighbours_are_found_under_vmap_and_without_values():
     with vnt.value_checks(enabled=False), torch.no_grad():
         mapped = torch.func.vmap(model)(points)
     assert torch.allclose(mapped[1], model(points[1]).detach(), atol=1e-9)
+    layer, x = vnt.VNEdgeConv(1, 8, 4).double(), torch.randn(3, 20, 1, 3, dtype=torch.float64)
+    each = torch.func.vmap(torch.func.grad(lambda v: layer(v[None]).square().sum()))(x)
+    assert torch.allclose(each[1], torch.func.grad(lambda v: layer(v[None]).square().sum())(x[1]), atol=1e-9)
     with FakeTensorMode(allow_non_fake_inputs=True):
         assert random_rotation(2).shape == (2, 3, 3)
         assert vnt.VNEdgeConv(1, 8, 4)(torch.randn(2, 20, 1, 3)).shape == (2, 20, 8, 3)

@@ -86,13 +86,17 @@ def _run(
 
 
 def _read_folder(config: TrainConfig, console: Console) -> None:
-    """Say which classes a folder of clouds has, and read it, with a bar; training then finds it in the cache."""
+    """Say which classes a folder of clouds has, and read it, with a bar; training then finds it in the cache.
+
+    One process of many does not read alone: the others would wait for it to join them, and not for long.
+    """
     files = labelled_files(Path(config.dataset))
     classes = [f"{name} {count}" for name, count in sorted(Counter(file.name for file in files).items())]
     sides = Counter(file.side for file in files)
     console.print(f"{escape(', '.join(classes))}; {sides['test']} of {len(files)} clouds are for testing")
-    with counting(console, "reading") as progress:
-        load_split(config, "train", progress=progress)
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        with counting(console, "reading") as progress:
+            load_split(config, "train", progress=progress)
 
 
 def finish(trained: Trained, console: Console, *, data: Path | None, test: bool) -> None:

@@ -23,8 +23,8 @@ TEST_SHARE = 0.2
 SIDES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 """Names of folders that say what a cloud is for."""
 
-NOT_OURS = (".", "__")
-"""What names of folders begin with that programs leave behind: .ipynb_checkpoints, __MACOSX."""
+NOT_OURS = (".", "__MACOSX")
+"""What the names of files and folders begin with that programs leave behind: .ipynb_checkpoints, .DS_Store."""
 
 
 class LabelledFile(NamedTuple):
@@ -82,7 +82,11 @@ def labelled_files(root: Path) -> list[LabelledFile]:
         raise FileNotFoundError(f"{root}: no such folder")
     classes = _folders(root)
     sides = [folder for folder in classes if folder.name in SIDES]
+    if len(sides) == 1 and len(classes) > 1:  # a class may be called "train"
+        sides = []
     if sides:
+        if loose := [path for side in sides for path in _clouds(side) if path.parent == side]:
+            raise ValueError(f"{loose[0]}: it is in no folder of a class")
         if others := [folder.name for folder in classes if folder.name not in SIDES and _clouds(folder)]:
             raise ValueError(f"{root}: clouds in {', '.join(others)} are neither in train nor in test")
         files = [
@@ -121,19 +125,22 @@ def _folders(root: Path) -> list[Path]:
     return sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith(NOT_OURS))
 
 
-def _clouds(root: Path) -> list[Path]:
-    """The cloud files below a folder, but for those in hidden ones."""
-    found = sorted(path for path in root.rglob("*") if path.suffix.lower() in FORMATS)
+def _visible_files(root: Path) -> list[Path]:
+    """The files below a folder, but for what programs leave behind."""
+    found = sorted(path for path in root.rglob("*") if path.is_file())
     return [path for path in found if not any(part.startswith(NOT_OURS) for part in path.relative_to(root).parts)]
+
+
+def _clouds(root: Path) -> list[Path]:
+    return [path for path in _visible_files(root) if path.suffix.lower() in FORMATS]
 
 
 def _clouds_of_class(folder: Path) -> list[Path]:
     """The clouds of a class; a folder with files of which none is a cloud is not passed over."""
     found = _clouds(folder)
-    if not found and (other := next((path for path in sorted(folder.rglob("*")) if path.is_file()), None)):
-        raise ValueError(
-            f"{other}: no cloud in this class is of a known format; known are {', '.join(sorted(FORMATS))}"
-        )
+    if not found and (others := _visible_files(folder)):
+        known = ", ".join(sorted(FORMATS))
+        raise ValueError(f"{others[0]}: no cloud in this class is of a known format; known are {known}")
     return found
 
 

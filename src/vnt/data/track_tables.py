@@ -130,13 +130,22 @@ def _usual_step(table: _Table) -> float | None:
 
 def is_track_table(path: Path | str) -> bool:
     """Whether the first line of a file names the columns that `read_tracks` needs; a table of points does not."""
+    return {ALIASES.get(name, name) for name in _first_names(path)} >= set(REQUIRED)
+
+
+def names_tracks(path: Path | str) -> bool:
+    """Whether a file is a table of tracks that says so; points with a time and a number could be one, and are not."""
+    return is_track_table(path) and bool({"track", "track_id"} & set(_first_names(path)))
+
+
+def _first_names(path: Path | str) -> list[str]:
+    """The words of a file's first line, as names of columns."""
     with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
         line = file.readline(LONGEST_HEADER)
     try:
-        names, _ = _parse_header(line)
+        return _parse_header(line)[0]
     except csv.Error:
-        return False
-    return {ALIASES.get(name, name) for name in names} >= set(REQUIRED)
+        return []
 
 
 def _parse_header(line: str) -> tuple[list[str], str]:

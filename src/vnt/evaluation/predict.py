@@ -14,7 +14,7 @@ from vnt.data.cloud import Cloud
 from vnt.data.cloud_files import FORMATS, read_cloud
 from vnt.data.motion_inputs import motion_inputs
 from vnt.data.recording import Recording
-from vnt.data.track_tables import is_track_table
+from vnt.data.track_tables import names_tracks
 from vnt.evaluation.evaluate import device_of, forward
 
 BATCH = 16
@@ -80,7 +80,7 @@ def predict_clouds(
         clouds, factors = {}, {}
         for path in paths[start : start + BATCH]:
             try:
-                if path.suffix.lower() in (".csv", ".txt") and is_track_table(path):
+                if path.suffix.lower() == ".csv" and names_tracks(path):
                     raise ValueError(f"{path}: a table of tracks, and the model is for clouds")
                 cloud = read_cloud(path, num_points=num_points, seed=seed)
                 if missing := [name for name in wanted if name not in cloud.attributes]:

@@ -81,7 +81,7 @@ def attend_to_chunk(
             absent = ~_blocks(mask, size, -1)[..., None, :]
             scores = scores.masked_fill(absent, torch.finfo(scores.dtype).min)
         largest = scores.detach().amax((-3, -1))  # cancels, and so does its gradient
-        largest = largest + 0.5 * math.log(size)  # neither weights, at most 1/√size, nor their sums leave float16
+        largest = largest + 0.5 * math.log(BLOCK)  # neither weights, at most 1/32, nor their sums leave float16
         weight = (scores - largest[..., None, :, None]).exp_()
         total = weight.sum((-3, -1))
     with full_precision(q) if Z.shape[-1] == 1 else nullcontext():

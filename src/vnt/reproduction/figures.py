@@ -1,5 +1,6 @@
 """Figures 6, 9 and 10, and the curves of 7 and 8."""
 
+import math
 import statistics
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from vnt.evaluation.evaluate import forward
 from vnt.geometry import rotate, rotation_about
 from vnt.models.saving import load
 from vnt.reproduction.experiments import Experiment
-from vnt.reproduction.pages import Picture
+from vnt.reproduction.pages import Picture, mean_speed
 from vnt.reproduction.running import Outcome
 from vnt.training.config import TrainConfig
 from vnt.training.run_folder import RunFolder
@@ -96,7 +97,8 @@ def curve(experiment: Experiment, outcomes: list[Outcome]) -> Picture | None:
         return None
     places = [_place(row.name) for row in experiment.rows]
     values = list(dict.fromkeys(value for value, _ in places))
-    speeds = [statistics.mean(o.speed for o in group) for group in groups]
+    speeds = [mean_speed(group) for group in groups]
+    unit = next((speed for speed in speeds if speed), 1.0)
     figure = Figure(figsize=(8, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     kinds = list(dict.fromkeys(kind for _, kind in places))
@@ -106,7 +108,7 @@ def curve(experiment: Experiment, outcomes: list[Outcome]) -> Picture | None:
         for test, style in {"I": ":", "SO3": "-"}.items():
             line = [statistics.mean(o.scores[test] for o in groups[i] if o.scores) for i in mine]
             left.plot(at, line, style, color=f"C{number}", marker="o", label=f"test {test} {kind}".strip())
-        relative = [speeds[i] / max(speeds[0], 1e-9) for i in mine]
+        relative = [(speeds[i] or math.nan) / unit for i in mine]
         right.plot(at, relative, color=f"C{number}", marker="o", label=kind or "pooled")
     left.legend(fontsize=8)
     if len(kinds) > 1:

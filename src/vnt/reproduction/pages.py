@@ -45,15 +45,22 @@ def _line(
     if not done:
         return [*begin, *["–"] * (len(tests) + 1 + (experiment.against is not None) + 3), runs]
     scores = [_spread(experiment, [o.scores[r] for o in done if o.scores]) for r in tests]
-    speed = [] if experiment.against is None else [f"{_speed(done) / _speed(first):.2f}" if _speed(first) else "–"]
+    speed = [] if experiment.against is None else [_relative_speed(done, first)]
     minutes = statistics.mean(o.seconds for o in done) / 60
     violation = max(o.violation for o in done)
     end = [f"{violation:.0e}", str(done[0].epochs), f"{minutes:.1f}", runs]
     return [*begin, *scores, f"{done[0].parameters:,}", *speed, *end]
 
 
-def _speed(group: list[Outcome]) -> float:
-    return statistics.mean(o.speed for o in group)
+def _relative_speed(group: list[Outcome], first: list[Outcome]) -> str:
+    mine, theirs = mean_speed(group), mean_speed(first)
+    return f"{mine / theirs:.2f}" if mine and theirs else "–"
+
+
+def mean_speed(group: list[Outcome]) -> float | None:
+    """Of the runs whose speed is known."""
+    known = [o.speed for o in group if o.speed]
+    return statistics.mean(known) if known else None
 
 
 def _score(experiment: Experiment, value: float | None) -> str:

@@ -36,7 +36,7 @@ class Outcome:
         parameters: of the model.
         epochs, seconds, items: how long it was trained, on how much.
         speed: items trained on in a second, of the steps alone: without compiling and without looks at the validation
-            split.
+            split; None of a run that did not keep their time.
         violation: the largest relative change of the output under a rotation, in float32.
         machine: what it ran on.
     """
@@ -51,7 +51,7 @@ class Outcome:
     epochs: int = 0
     seconds: float = 0.0
     items: int = 0
-    speed: float = 0.0
+    speed: float | None = None
     violation: float = 0.0
     machine: str = ""
 
@@ -163,7 +163,7 @@ def _score(outcome: Outcome, split: Split, settings: Settings) -> Outcome:
         parameters=count_parameters(model),
         seconds=float(about.get("seconds", 0)),
         items=int(about["items"]),
-        speed=int(about["items"]) / max(statistics.median(epochs), 1e-9) if epochs else 0.0,
+        speed=int(about["items"]) / max(statistics.median(epochs), 1e-9) if epochs else None,
         violation=_violation(run, model, settings),
         machine=f"{about['gpu'] or 'CPU, threads: ' + str(about['threads'])}, torch {about['torch']}",
     )

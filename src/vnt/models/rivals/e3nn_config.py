@@ -22,6 +22,8 @@ class SteerableConfig(Config):
         point_channels: width of the MLP on each point's invariant features before pooling; 0 pools them as they are.
         head_channels: width of the MLP behind the pool.
         dropout: in that MLP.
+        norm_eps: guard of each norm of the vectors, which are about 1. In the middle of a symmetric cloud they vanish
+            but for rounding, and each norm makes that longer by up to 1/√norm_eps.
         num_attributes, num_vectors: 0, since these networks take positions alone.
         center, scale: as in `vnt.ClassifierConfig`.
     """
@@ -35,6 +37,7 @@ class SteerableConfig(Config):
     point_channels: int = 256
     head_channels: int = 256
     dropout: float = 0.0
+    norm_eps: float = 1e-2
     num_attributes: int = 0
     num_vectors: int = 0
     center: Literal["mean", "median", "none"] = "mean"
@@ -45,6 +48,7 @@ class SteerableConfig(Config):
         self._require_at_least(1, "num_classes", "depth", "num_neighbors", "radial_channels", "head_channels")
         self._require_at_least(2, "width")
         self._require_at_least(0, "point_channels")
+        self._require_positive("norm_eps")
         require_dropout(self.dropout)
         for name in ("num_attributes", "num_vectors"):
             if getattr(self, name) != 0:
@@ -77,8 +81,10 @@ class SE3TransformerConfig(SteerableConfig):
         radial: "channel" learns one radial function for each path and channel and lets linear self-interaction mix
             the channels, as Tensor Field Networks do; "pair" learns one for each path and pair of channels, as the
             SE(3)-Transformer's authors did, which costs as many times the memory as there are channels.
+        norm_eps: as above; a block has two norms, and with 0.01 three of them turn a lattice's rounding into 0.2 %.
     """
 
+    norm_eps: float = 1.0
     num_heads: int = 4
     radial: Literal["channel", "pair"] = "channel"
 

@@ -121,15 +121,16 @@ class SE3TransformerLayer(nn.Module):
         radial_channels: int = 32,
         max_degree: int = 1,
         radial: Literal["channel", "pair"] = "channel",
+        norm_eps: float = 1.0,
     ):
         super().__init__()
-        self.norm = SteerableNorm(fiber)
+        self.norm = SteerableNorm(fiber, norm_eps)
         self.attention = SE3Attention(
             fiber, num_heads, radial_channels=radial_channels, max_degree=max_degree, radial=radial
         )
         gate = Gate(fiber)
         self.update = nn.Sequential(
-            SteerableNorm(fiber),
+            SteerableNorm(fiber, norm_eps),
             SelfInteraction(fiber, gate.inputs, bias=True),
             gate,
             SelfInteraction(fiber, fiber),
@@ -166,6 +167,7 @@ class SE3TransformerClassifier(SteerableClassifier):
                 radial_channels=config.radial_channels,
                 max_degree=config.max_degree,
                 radial=config.radial,
+                norm_eps=config.norm_eps,
             )
             for _ in range(config.depth)
         ]

@@ -34,7 +34,7 @@ class SteerableClassifier(nn.Module):
         self.fiber = Fiber(config.width, config.num_type1)
         self.embed = SelfInteraction(Fiber(3, 1), self.fiber)
         self.blocks = nn.ModuleList(blocks)
-        self.norm = SteerableNorm(self.fiber)
+        self.norm = SteerableNorm(self.fiber, config.norm_eps)
         self.point_mlp, width = None, sum(self.fiber)
         if config.point_channels > 0:
             self.point_mlp = make_point_mlp(width, config.point_channels)

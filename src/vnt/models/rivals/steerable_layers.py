@@ -17,7 +17,7 @@ class SteerableNorm(nn.Module):
     amplifies what is nothing but rounding; Thomas et al. have no norm.
     """
 
-    def __init__(self, fiber: Fiber, eps: float = 1.0):
+    def __init__(self, fiber: Fiber, eps: float):
         super().__init__()
         self.fiber, self.eps = fiber, eps
         self.scalars = nn.LayerNorm(fiber.scalars)

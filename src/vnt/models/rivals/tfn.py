@@ -34,9 +34,9 @@ class TFNLayer(nn.Module):
     torch.Size([2, 30, 20])
     """
 
-    def __init__(self, fiber: Fiber, *, radial_channels: int = 32, max_degree: int = 1):
+    def __init__(self, fiber: Fiber, *, radial_channels: int = 32, max_degree: int = 1, norm_eps: float = 1e-2):
         super().__init__()
-        self.norm, self.gate = SteerableNorm(fiber), Gate(fiber)
+        self.norm, self.gate = SteerableNorm(fiber, norm_eps), Gate(fiber)
         self.kernel = SteerableKernel(
             fiber, self.gate.inputs, radial_channels=radial_channels, max_degree=max_degree, radial="channel"
         )
@@ -70,5 +70,13 @@ class TFNClassifier(SteerableClassifier):
 
     def __init__(self, config: TFNConfig):
         fiber = Fiber(config.width, config.num_type1)
-        sizes = {"radial_channels": config.radial_channels, "max_degree": config.max_degree}
-        super().__init__(config, [TFNLayer(fiber, **sizes) for _ in range(config.depth)])
+        layers: list[nn.Module] = [
+            TFNLayer(
+                fiber,
+                radial_channels=config.radial_channels,
+                max_degree=config.max_degree,
+                norm_eps=config.norm_eps,
+            )
+            for _ in range(config.depth)
+        ]
+        super().__init__(config, layers)
