@@ -128,18 +128,16 @@ def test_neighbours_that_tie_on_a_lattice(name, num_neighbors, training):
         assert equivariance_error(function, [points], ["point"], "scalar") <= 1e-9
 
 
-@pytest.mark.parametrize("name", ["VN-PointNet max", "VN-DGCNN max"])
-def test_in_float32_a_maximum_decides_nothing_where_scores_tie(name):
-    model = network(name, dtype=torch.float32)
+def test_in_float32_a_maximum_decides_nothing_where_scores_tie():
+    """Not so in VN-PointNet: all vectors of a corner are parallel, and its VN-ReLUs leave little more than rounding."""
+    model = network("VN-DGCNN max", dtype=torch.float32)
     corners = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * 3)[None]
     assert equivariance_error(call(model), [corners], ["point"], "scalar") <= 1e-4
 
 
-@pytest.mark.parametrize("name", INVARIANT)
+@pytest.mark.parametrize("name", [name for name in INVARIANT if "normals" not in name])
 def test_one_point_has_no_size(name):
     model = network(name)
-    if model.config.num_vectors or model.config.scale == "raw":
-        pytest.skip("its vectors turn, or its place is told")
     place = torch.tensor([5.0, 0, 0], dtype=torch.float64)
     out = model(torch.stack([place, place.flip(0), place + 1000])[:, None])
     assert_close(out, out[:1].expand_as(out), 1e-9)
