@@ -65,9 +65,9 @@ def _in_frame(x: Float[Tensor, "M K 3"], frame: Float[Tensor, "M 3 3"]) -> Float
 def local_frames(around: Neighborhoods, level: Level, whole: Level, *, eps: float = 1e-3) -> Float[Tensor, "M 3 3"]:
     """The frame at each representative p: that of all points x of the cloud, weighted by max |x − p| − |x − p|.
 
-    Where all but p are equally far away, what those weights are multiplied with is p itself, and rounding. So the frame
-    fades by m² / (m² + eps²) for the second moment m, the mean of weights times squared distances, of which the largest
-    is one.
+    Where all points but p are equally far away, their weights are nothing but rounding, and p itself points nowhere. So
+    the frame fades by m² / (m² + eps²) for m, the mean of weight times squared distance, with the largest distance as
+    unit.
     """
     relative = whole.positions[around.cloud] - level.positions[around.cloud, around.center][:, None]
     exists = whole.mask[around.cloud]
