@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from training.tasks import clouds, config, motion_config, tracks
-from vnt.data.batches import Batches
 from vnt.training.loop import train
-from vnt.training.task import TaskLoss, part_of_each, without_part
+from vnt.training.task import TaskLoss
 from vnt.training.teaching import TaughtLoss, make_loss
 
 
@@ -98,33 +97,3 @@ def test_the_teacher_is_in_evaluation_mode_and_does_not_learn(tmp_path):
     taught = train(config(teachers=(str(tmp_path / "teacher"),)), tmp_path / "taught", data=clouds())
     alone = train(config(), tmp_path / "alone", data=clouds())
     assert taught.metrics[-1]["loss"] != alone.metrics[-1]["loss"]
-
-
-class Remembers(nn.Module):
-    """Which clouds it was asked about."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = []
-
-    def forward(self, points, attributes=None, mask=None):
-        self.seen += points[:, 0, 0].tolist()
-        return torch.zeros(len(points), 5)
-
-
-def test_of_each_cloud_the_teacher_speaks_that_has_not_seen_it(tmp_path):
-    data = clouds()
-    teachers = tuple(str(tmp_path / str(part)) for part in (2, 0, 1))
-    for name in teachers:
-        train(config(parts=3, left_out=int(name[-1])), name, data=data)
-    taught = config(teachers=teachers)
-    loss = make_loss(taught, data, torch.device("cpu"))
-    loss.teachers = nn.ModuleList(Remembers() for _ in range(3))
-    for batch in Batches(data.train, 8, groups=part_of_each(len(data.train), 3)).epoch(0):
-        loss(torch.zeros(len(batch), 5), batch)
-    for part, teacher in enumerate(loss.teachers):
-        trained_on = without_part(data, config(parts=3, left_out=part)).train.points[:, 0, 0].tolist()
-        assert sorted([*trained_on, *teacher.seen]) == sorted(data.train.points[:, 0, 0].tolist())
-    assert train(taught, tmp_path / "run", data=data).finished
-    with pytest.raises(ValueError, match="one of each is needed"):
-        train(config(teachers=teachers[:2]), tmp_path / "other", data=data)

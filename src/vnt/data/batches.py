@@ -51,7 +51,6 @@ class CloudBatch(Batch):
         points: (B, N, 3); labels: (B,), or shares of each class (B, K) where clouds were mixed, or None.
         mask: (B, N), True where a point exists, or None where all do.
         attributes: (B, N, d) or None; vectors: (B, N, V, 3) or None.
-        group: that all of them belong to, where `Batches` has groups.
     """
 
     points: Float[Tensor, "B N 3"]
@@ -59,7 +58,6 @@ class CloudBatch(Batch):
     mask: Bool[Tensor, "B N"] | None = None
     attributes: Float[Tensor, "B N d"] | None = None
     vectors: Float[Tensor, "B N V 3"] | None = None
-    group: int | None = None
 
     def rotated(self, R: Float[Tensor, "B 3 3"]) -> "CloudBatch":
         """Points and vectors turned, each cloud by its own rotation."""
@@ -82,7 +80,6 @@ class MotionBatch(Batch):
         known: (B, T_out), True where the future is known, or None where all of it is.
         future_attributes: (B, T_out, d) or None; future_vectors: (B, T_out, V, 3) or None: what a model does not get,
             unless the window slides.
-        group: that all of them belong to, where `Batches` has groups.
     """
 
     past: Float[Tensor, "B T 3"]
@@ -93,7 +90,6 @@ class MotionBatch(Batch):
     known: Bool[Tensor, "B T_out"] | None = None
     future_attributes: Float[Tensor, "B T_out d"] | None = None
     future_vectors: Float[Tensor, "B T_out V 3"] | None = None
-    group: int | None = None
 
     def rotated(self, R: Float[Tensor, "B 3 3"]) -> "MotionBatch":
         """Past, future and vectors turned, each track by its own rotation."""
@@ -120,7 +116,6 @@ class Batches(Generic[B]):
         batch_size: items in a batch; the last one of an epoch may be smaller unless ``drop_last``.
         transforms: called one after another with (batch, generator); the generator is on the set's device.
         shuffle: a new order in each epoch.
-        groups: number of the group of each item; a batch is then of one group, the last of which may be smaller.
 
     >>> whole = CloudBatch(points=torch.arange(5.0)[:, None, None].expand(5, 1, 3), labels=torch.arange(5))
     >>> [batch.labels.tolist() for batch in Batches(whole, 2, shuffle=False).epoch(0)]
@@ -136,47 +131,30 @@ class Batches(Generic[B]):
         seed: int = 0,
         shuffle: bool = True,
         drop_last: bool = False,
-        groups: Int[Tensor, "items"] | None = None,
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         self.whole, self.batch_size, self.transforms = whole, batch_size, tuple(transforms)
         self.seed, self.shuffle, self.drop_last = seed, shuffle, drop_last
-        self.groups = None if groups is None else groups.cpu()
 
     def __len__(self) -> int:
-        sizes = [len(self.whole)] if self.groups is None else self.groups.unique(return_counts=True)[1].tolist()
-        return sum(size // self.batch_size + (size % self.batch_size > 0 and not self.drop_last) for size in sizes)
+        full, rest = divmod(len(self.whole), self.batch_size)
+        return full + (rest > 0 and not self.drop_last)
 
     def epoch(self, number: int, *, start: int = 0) -> Iterator[B]:
         """The batches of one epoch, from batch ``start`` on."""
         device = next(iter(self.whole.tensors().values())).device
-        groups, parts = zip(*self._plan(number), strict=True) if len(self) > 0 else ((), ())
-        sizes = [len(part) for part in parts]
-        parts = torch.cat(parts).to(device, non_blocking=True).split(sizes) if parts else ()
+        order = torch.arange(len(self.whole))
+        if self.shuffle:  # drawn on the CPU: the same order on every device
+            order = torch.randperm(len(self.whole), generator=Generator().manual_seed(item_seed(self.seed, number)))
+        order = order.to(device, non_blocking=True)
         generator = Generator(device)
         for step in range(start, len(self)):
-            batch = replace(self.whole.rows(parts[step]), group=groups[step])  # type: ignore[bad-specialization]
+            batch = self.whole.rows(order[step * self.batch_size : (step + 1) * self.batch_size])
             generator.manual_seed(item_seed(self.seed, number, step))
             for transform in self.transforms:
                 batch = transform(batch, generator)
             yield batch
-
-    def _plan(self, number: int) -> list[tuple[int | None, Tensor]]:
-        """Group and items of each batch of an epoch; drawn on the CPU, so that it is the same on every device."""
-        generator = Generator().manual_seed(item_seed(self.seed, number))
-        order = torch.arange(len(self.whole))
-        if self.shuffle:
-            order = torch.randperm(len(self.whole), generator=generator)
-        if self.groups is None:
-            plan = [(None, part) for part in order.split(self.batch_size)]
-        else:
-            theirs = self.groups[order]
-            members = ((group, order[theirs == group]) for group in self.groups.unique().tolist())
-            plan = [(group, part) for group, items in members for part in items.split(self.batch_size)]
-            if self.shuffle:
-                plan = [plan[at] for at in torch.randperm(len(plan), generator=generator).tolist()]
-        return [(group, part) for group, part in plan if len(part) == self.batch_size or not self.drop_last]
 
 
 def collate(

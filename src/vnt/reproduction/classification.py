@@ -48,9 +48,6 @@ def table1() -> Experiment:
     """ModelNet40."""
     best = Row("best", "VN-Transformer, our best", recipe("modelnet40"))
     taught = Row("taught", "the same, taught by the one above", recipe("modelnet40"), teacher=Teacher(best))
-    fifths = Teacher(Row("brief", "our best, in 60 epochs", replace(recipe("modelnet40"), epochs=60)), parts=5)
-    strangers = "our best, taught of each cloud by the one of five that has not seen it"
-    told = Row("fifths", strangers, fifths.row.config, teacher=fifths)
     deeper = _with(recipe("modelnet40"), depth=8)
     deep = Row("deep_taught", "the same, twice as deep", deeper, teacher=Teacher(best))
     return Experiment(
@@ -70,8 +67,6 @@ def table1() -> Experiment:
             taught,
             deep,
             Row("finished", f"the same, {WHOLE}", finishing(deeper), teacher=Teacher(best), start=deep),
-            told,
-            Row("fifths_finished", f"the same, {WHOLE}", finishing(recipe("modelnet40")), teacher=fifths, start=told),
             Row("literal", "VN-Transformer, the paper to the letter, ε = 1e-6", _literal(EPSILON), 0.908),
         ),
         rotations=("I", "z", "SO3"),

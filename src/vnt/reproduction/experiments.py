@@ -14,14 +14,11 @@ class Teacher:
         seeds: one run for each.
         hold_out: without the validation split. What a teacher says of what it has learned by heart is the label, so
             that of classes it should not know all.
-        parts: that the training clouds are cut into; there is then one run for each, without it, and of each cloud the
-            one speaks that has not seen it. What is said of ``hold_out`` is then the row's own affair.
     """
 
     row: "Row"
     seeds: tuple[int, ...] = (0,)
     hold_out: bool = True
-    parts: int = 0
 
 
 @dataclass(frozen=True)

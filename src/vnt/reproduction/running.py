@@ -15,7 +15,7 @@ from vnt.data.sets import as_batch
 from vnt.equivariance.audit import audit
 from vnt.evaluation.protocols import PROTOCOLS
 from vnt.models.saving import load
-from vnt.reproduction.experiments import Experiment, Row, Teacher
+from vnt.reproduction.experiments import Experiment, Row
 from vnt.training.config import Rotation, TrainConfig
 from vnt.training.distributed import choose_device
 from vnt.training.loop import Moment, train
@@ -98,17 +98,13 @@ class _Trainer:
     say: Callable[[str], None]
     watch: Callable[[Moment], None] | None
 
-    def train(
-        self, row: Row, rotation: Rotation, seed: int, split: Split, *, parts: int = 0, left_out: int = 0
-    ) -> Outcome:
+    def train(self, row: Row, rotation: Rotation, seed: int, split: Split) -> Outcome:
         """One run, and before it those that it goes on from and learns from: an outcome that has no scores yet."""
         if row.config is None:
             raise ValueError(f"{row.title} is quoted, and cannot be trained")
         name = f"{row.name}-{rotation}-{seed}" + ("-held-out" if split == "val" else "")
-        name += f"-without-{left_out}-of-{parts}" if parts else ""
         run = RunFolder(self.settings.folder / self.experiment / name)
         config = replace(row.config, rotation=rotation, seed=seed, device=self.settings.device, hold_out=split == "val")
-        config = replace(config, parts=parts, left_out=left_out)
         outcome = Outcome(row.name, rotation, seed, run.path, epochs=config.epochs)
         if row.start is not None:
             start = self.train(row.start, rotation, seed, split)
@@ -116,21 +112,13 @@ class _Trainer:
             if start.diverged:
                 return replace(outcome, diverged=f"its start: {start.diverged}")
         if row.teacher is not None:
-            teachers = self._train_teachers(row.teacher, rotation, split)
+            theirs: Split = "val" if row.teacher.hold_out else split
+            teachers = [self.train(row.teacher.row, rotation, number, theirs) for number in row.teacher.seeds]
             config = replace(config, teachers=tuple(str(teacher.folder) for teacher in teachers))
             if failed := next((teacher.diverged for teacher in teachers if teacher.diverged), ""):
                 return replace(outcome, diverged=f"its teacher: {failed}")
-        part = f", without part {left_out} of {parts}" if parts else ""
-        self.say(f"{self.experiment}: {row.title}, trained under {rotation}, seed {seed}{part}")
+        self.say(f"{self.experiment}: {row.title}, trained under {rotation}, seed {seed}")
         return replace(outcome, diverged=self._train_once(config, run))
-
-    def _train_teachers(self, teacher: Teacher, rotation: Rotation, split: Split) -> list[Outcome]:
-        """The runs that a row learns from: one for each seed, or for each part."""
-        if teacher.parts == 0:
-            theirs: Split = "val" if teacher.hold_out else split
-            return [self.train(teacher.row, rotation, seed, theirs) for seed in teacher.seeds]
-        (seed,), parts = teacher.seeds, teacher.parts
-        return [self.train(teacher.row, rotation, seed, split, parts=parts, left_out=part) for part in range(parts)]
 
     def _train_once(self, config: TrainConfig, run: RunFolder) -> str:
         """Train, unless that has been done; says why the run diverged, where it did."""

@@ -23,9 +23,6 @@ class TrainConfig(Config):
             windows that `vnt data convert` wrote.
         hold_out: keep the validation split out of training; False trains on it too, once settings have been chosen, and
             what is then said of it is of clouds or tracks that were learned.
-        parts: number of parts that the training split is cut into, of which one is not trained on but validated on; 0
-            leaves it whole. Teachers of all parts each speak of the one that they have not seen.
-        left_out: that part, counted from 0.
         model: config of the model; the data decide the number of classes and of future steps.
         num_points: points drawn from each cloud at each step; 0 takes all.
         attributes: of a motion set or of a folder of clouds, by name, that the model gets; velocities and headings of
@@ -50,8 +47,7 @@ class TrainConfig(Config):
         start: a model to begin with, as `vnt.load` takes it. Classes, and the number of steps, may be others than its
             own: the layers that depend on them begin anew.
         teachers: models to learn from, as `vnt.load` takes them: half of the loss is then the distance to their mean
-            answer, probabilities or forecasts, on the same clouds or tracks. Where they were trained without one of the
-            ``parts`` each, on the same data, all of them are needed, and a batch is of one part, of which one speaks.
+            answer, probabilities or forecasts, on the same clouds or tracks.
         clip_norm: gradients longer than this are shortened to it; 0 leaves them.
         ema: decay of the running average of the weights, which is what is evaluated and kept; 0 means none.
         precision: "float32", or "bfloat16" for autocast.
@@ -65,8 +61,6 @@ class TrainConfig(Config):
 
     dataset: str = "shapes"
     hold_out: bool = True
-    parts: int = 0
-    left_out: int = 0
     model: ModelConfig = field(default_factory=lambda: ClassifierConfig(num_classes=1))
     num_points: int = 0
     attributes: tuple[str, ...] = ()
@@ -102,9 +96,7 @@ class TrainConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_at_least(1, "epochs", "batch_size", "evaluate_every", "scale")
-        self._require_at_least(
-            0, "parts", "num_points", "shift", "jitter", "drop_points", "mix", "slide", "weight_decay"
-        )
+        self._require_at_least(0, "num_points", "shift", "jitter", "drop_points", "mix", "slide", "weight_decay")
         self._require_at_least(0, "learning_rate", "final_learning_rate")
         self._require_at_least(0, "warmup", "label_smoothing", "clip_norm", "ema", "checkpoint_seconds", "seed")
         if len(set(self.attributes)) < len(self.attributes):
@@ -112,8 +104,6 @@ class TrainConfig(Config):
         for name in ("warmup", "label_smoothing", "ema", "drop_points"):
             if getattr(self, name) >= 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
-        if self.parts == 1 or not 0 <= self.left_out < max(self.parts, 1):
-            raise ValueError(f"left_out must be one of 2 or more parts, got left_out={self.left_out} of {self.parts}")
         if self.mix > 1:
             raise ValueError(f"mix must lie in [0, 1], got {self.mix}")
 

@@ -28,8 +28,8 @@ from vnt.training.optimizer import learning_rate, make_optimizer
 from vnt.training.run_folder import RunFolder
 from vnt.training.solving import solve
 from vnt.training.starting import start_from
-from vnt.training.task import Data, augmentations, fit_model, load_data, part_of_each, without_part
-from vnt.training.teaching import make_loss, parts_of_teachers
+from vnt.training.task import Data, augmentations, fit_model, load_data
+from vnt.training.teaching import make_loss
 
 WATCH_SECONDS = 0.2
 
@@ -108,7 +108,7 @@ def _train(
     """`train` in one process of the group. What it made for the group is gone when it returns: before the group is."""
     run = RunFolder(folder)
     own = {"own_model": None if model is None else type(model).__name__, "own_data": data is not None}
-    data = without_part(data if data is not None else load_data(config, data_folder), config)
+    data = data if data is not None else load_data(config, data_folder)
     for name, part in (("train on", data.train), ("validate on", data.val)):
         if len(part) == 0:
             raise ValueError(f"{config.dataset}: there is nothing to {name}")
@@ -136,14 +136,12 @@ def _train(
     objective = make_loss(config, data, group.device) if loss is None else loss
     average = Average(model, config.ema)
     optimizer = make_optimizer(model, config)
-    parts = parts_of_teachers(config)
     batches = Batches(
         data.train,
         config.batch_size,
         transforms=augmentations(config, data),
         seed=config.seed,
-        drop_last=len(data.train) >= config.batch_size * max(1, parts),
-        groups=part_of_each(len(data.train), parts) if parts else None,
+        drop_last=len(data.train) >= config.batch_size,
     )
     num_steps = config.epochs * len(batches)
     if group.is_first:

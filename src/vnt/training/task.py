@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
 
 from vnt.data.batches import Batch, CloudBatch, MotionBatch
@@ -32,9 +31,6 @@ from vnt.training.config import TrainConfig
 
 MOST_POINTS = 1024
 """Of each file in a folder of clouds, unless a step takes more."""
-
-PARTS_SEED = 5
-"""Of the parts that a training split is cut into."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,22 +61,6 @@ def load_data(config: TrainConfig, folder: Path | None = None) -> Data:
     if isinstance(train, CloudSet):
         return Data(whole, held_out, train.class_names, train.attribute_names, up=train.up)
     return Data(whole, held_out, attribute_names=config.attributes, dt=train.dt)
-
-
-def without_part(data: Data, config: TrainConfig) -> Data:
-    """The data with one part of the training split in place of the validation split, where a config asks for it."""
-    if config.parts == 0:
-        return data
-    if len(data.train) < config.parts:
-        raise ValueError(f"{len(data.train)} clouds or tracks cannot be cut into {config.parts} parts")
-    is_out = part_of_each(len(data.train), config.parts) == config.left_out
-    kept, out = (mask.nonzero().squeeze(-1) for mask in (~is_out, is_out))
-    return replace(data, train=data.train.rows(kept), val=data.train.rows(out))
-
-
-def part_of_each(count: int, parts: int) -> Int[Tensor, "count"]:
-    """Which part each item of the training split is in: at random, but always the same."""
-    return torch.randperm(count, generator=torch.Generator().manual_seed(PARTS_SEED)) % parts
 
 
 def load_split(

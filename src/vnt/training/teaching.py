@@ -17,8 +17,7 @@ from vnt.training.task import Data, TaskLoss
 class TaughtLoss(nn.Module):
     """Half the loss of the task, half the same towards what teachers say of a batch: the mean of their answers.
 
-    Answers are probabilities of clouds, and forecasts of tracks. Of a batch that is of one group, the teacher of that
-    group speaks alone.
+    Answers are probabilities of clouds, and forecasts of tracks.
     """
 
     def __init__(self, task: TaskLoss, teachers: Iterable[nn.Module]):
@@ -31,12 +30,7 @@ class TaughtLoss(nn.Module):
     @torch.no_grad()
     def told(self, batch: Batch) -> Batch:
         """The batch with the teachers' answers for the truth."""
-        match batch:
-            case CloudBatch() | MotionBatch() if batch.group is not None:
-                teachers = [self.teachers[batch.group]]
-            case _:
-                teachers = list(self.teachers)
-        answers = torch.stack([forward(teacher, batch).float() for teacher in teachers])
+        answers = torch.stack([forward(teacher, batch).float() for teacher in self.teachers])
         match batch:
             case CloudBatch():
                 return replace(batch, labels=answers.softmax(-1).mean(0))
@@ -53,28 +47,8 @@ def make_loss(config: TrainConfig, data: Data, device: torch.device) -> nn.Modul
         return task
     for name in config.teachers:
         _require_same_answers(name, config, data)
-    names = sorted(config.teachers, key=_part_of) if parts_of_teachers(config) else config.teachers
-    teachers = (load(name).to(device).eval().requires_grad_(False) for name in names)
+    teachers = (load(name).to(device).eval().requires_grad_(False) for name in config.teachers)
     return TaughtLoss(task, (compiled(each, device, graphs=False) if config.compile else each for each in teachers))
-
-
-def parts_of_teachers(config: TrainConfig) -> int:
-    """Into how many parts the data are cut, of which each teacher has not seen one; 0 where teachers speak of all."""
-    trained = [read_about(name).get("training", {}) for name in config.teachers]
-    counts = {about.get("parts", 0) for about in trained}
-    if counts <= {0}:
-        return 0
-    parts, found = max(counts), sorted(about.get("left_out", 0) for about in trained)
-    if len(counts) > 1 or found != list(range(parts)):
-        raise ValueError(f"teachers that left out one of {parts} parts: one of each is needed, got parts {found}")
-    for name, ours in (("dataset", config.dataset), ("hold_out", config.hold_out)):
-        if any(about.get(name) != ours for about in trained):
-            raise ValueError(f"teachers that left out a part must have been trained with {name} {ours!r}, as here")
-    return parts
-
-
-def _part_of(teacher: str) -> int:
-    return read_about(teacher)["training"]["left_out"]
 
 
 def _require_same_answers(teacher: str, config: TrainConfig, data: Data) -> None:
