@@ -282,7 +282,7 @@ def test_runs_lists_and_compares(trained, forecaster, vnt):
 
 def test_resume_after_an_interruption(vnt, tmp_path):
     """A run that was stopped by Ctrl-C says how to go on, and goes on."""
-    words = ["train", "motion", "--out", "run", *SMALL, "--epochs", "40", "--batch-size", "256", "--no-test"]
+    words = ["train", "motion", "--out", "run", *SMALL, "--epochs", "12", "--batch-size", "256", "--no-test"]
     child = subprocess.Popen([sys.executable, "-m", "vnt", *words], stderr=subprocess.PIPE, text=True)
     while not (tmp_path / "run" / "metrics.jsonl").exists() or not (tmp_path / "run" / "metrics.jsonl").read_text():
         assert child.poll() is None
