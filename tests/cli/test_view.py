@@ -15,7 +15,7 @@ CHAIR = Path(__file__).parents[2] / "examples" / "chair.off"
 
 def test_export_is_one_file(tmp_path, capsys):
     page = tmp_path / "page.html"
-    assert main(["view", str(CHAIR), "--model", "shapes", "--export", str(page)]) == 0
+    assert main(["view", str(CHAIR), "--export", str(page)]) == 0
     text = page.read_text()
     assert '"name":"chair.off"' in text
     assert "{{DATA}}" not in text
