@@ -12,9 +12,11 @@ CLASSIFIERS: dict[str, dict] = {
     "early": {"num_attributes": 2, "fusion": "early"},
     "early without anchor": {"num_attributes": 2, "fusion": "early", "attribute_anchor": False},
     "late": {"num_attributes": 2, "fusion": "late"},
+    "late pooled": {"num_attributes": 2, "fusion": "late", "attribute_pooling": True},
     "latents": {"num_latents": 6},
     "latents early": {"num_latents": 6, "num_attributes": 2, "fusion": "early"},
     "latents late": {"num_latents": 6, "num_attributes": 2, "fusion": "late"},
+    "latents late pooled": {"num_latents": 6, "num_attributes": 2, "fusion": "late", "attribute_pooling": True},
     "latents read back": {"num_latents": 6, "read_back": True},
     "latents read back early": {"num_latents": 6, "read_back": True, "num_attributes": 2, "fusion": "early"},
     "latents read back late": {"num_latents": 6, "read_back": True, "num_attributes": 2, "fusion": "late"},
@@ -37,7 +39,7 @@ CLASSIFIERS: dict[str, dict] = {
 FORECASTERS: dict[str, dict] = {
     name: {key: value for key, value in options.items() if key not in ("pooling", "point_channels")}
     for name, options in CLASSIFIERS.items()
-    if name not in ("mean pool", "head batch norm")
+    if name not in ("mean pool", "head batch norm") and "attribute_pooling" not in options
 }
 FORECASTERS |= {
     "motions": {"num_motions": 4},

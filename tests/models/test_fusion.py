@@ -5,6 +5,7 @@ import torch
 
 from helpers import assert_close
 from models.cases import classifier, forecaster
+from vnt.models.heads import AttributePool
 from vnt.testing import equivariance_error
 
 
@@ -57,6 +58,42 @@ def test_units_of_attributes_do_not_matter_to_a_model_that_knows_them(make, name
 def test_scales_that_do_not_fit_are_refused(scales):
     with pytest.raises(ValueError, match="attribute_scales must be 2 positive numbers or none"):
         classifier("early", attribute_scales=scales)
+
+
+def test_attribute_pool_is_a_weighted_sum_over_the_points_that_exist():
+    pool = AttributePool(4, 2).double()
+    torch.nn.init.normal_(pool.focus)
+    x, V, a = (torch.randn(2, 7, *shape, dtype=torch.float64) for shape in ((5,), (4, 3), (2,)))
+    mask = torch.rand(2, 7) < 0.7
+    mask[:, 0] = True
+    expected = []
+    for b in range(2):
+        here = mask[b].nonzero().squeeze(1).tolist()
+        for i in range(2):
+            weight = {n: (pool.focus[i] * a[b, n, i]).exp() for n in here}
+            total = sum(weight.values())
+            expected.append(sum(weight[n] / total * x[b, n] for n in here))
+            expected.append(pool.invariant(sum(weight[n] / total * V[b, n] for n in here)).flatten())
+    for tensor in (x, V, a):
+        tensor[~mask] = torch.nan if tensor is not a else 1e3  # models blank the attributes that they are given
+    assert_close(pool(x, V, a, mask), torch.cat(expected).view(2, -1), 1e-12)
+
+
+def test_attribute_pool_sees_where_a_few_points_lie():
+    """Two dots near each other or far apart: means over all points are the same, and so is the largest of anything."""
+    points = torch.eye(3, dtype=torch.float64).repeat(2, 1)
+    points[3:] *= -1  # an octahedron, all of whose corners are alike
+    near, far = torch.zeros(6, 1, dtype=torch.float64), torch.zeros(6, 1, dtype=torch.float64)
+    near[[0, 1]], far[[0, 3]] = 1, 1
+    for options, tells in (({}, False), ({"attribute_pooling": True}, True)):
+        model = classifier("default", num_attributes=1, fusion="late", **options).eval()
+        difference = (model(points, near) - model(points, far)).abs().max()
+        assert (difference > 1e-4) == tells
+
+
+def test_attribute_pool_is_for_late_fusion():
+    with pytest.raises(ValueError, match="attribute_pooling needs fusion='late'"):
+        classifier("early", attribute_pooling=True)
 
 
 def test_the_forecast_may_carry_attributes():

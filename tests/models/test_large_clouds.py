@@ -116,6 +116,20 @@ def test_a_chunk_counts_in_full_whatever_the_precision(dtype):
     assert abs(float(merged) - expected) <= torch.finfo(dtype).eps * abs(expected)
 
 
+def test_latents_are_pooled_by_attribute_in_chunks_too():
+    model = classifier("latents late pooled")
+    inputs, mask = inputs_for(model, 2, N), holes()
+    whole, streamed = results(model, inputs, mask, 0), results(model, inputs, mask, SIZE)
+    assert_same(streamed, whole, 1e-12)
+    assert largest_lift(model, lambda: results(model, inputs, mask, SIZE)) == SIZE
+
+
+def test_points_that_read_back_are_pooled_by_attribute_all_at_once():
+    model = classifier("late pooled", **LATENTS, read_back=True)
+    inputs, mask = inputs_for(model, 2, N), holes()
+    assert_same(results(model, inputs, mask, SIZE), results(model, inputs, mask, 0), 1e-12)
+
+
 def test_forecasts_and_batch_statistics_hold_all_points_that_read_back():
     for model in (
         forecaster("default", **LATENTS, read_back=True, chunk_size=SIZE),

@@ -74,6 +74,8 @@ def certify(subject: Subject) -> Certificate:
         raise ValueError("no certificate for a forecaster with head_channels: amounts times vectors have no rule")
     if model.late_attributes is not None and model.late_attributes.query is not None:
         raise ValueError("no certificate for latents with late fusion: the attention that reads attributes has no rule")
+    if isinstance(model, VNTransformerClassifier) and model.attribute_pool is not None:
+        raise ValueError("no certificate for a classifier with attribute_pooling: that pool has no rule")
     bounds, first, stages = [], [], []
     for i in range(subject.num_items):  # one at a time: attention weights are N×N matrices, and there are nine slopes
         item = subject.items(slice(i, i + 1))

@@ -9,7 +9,7 @@ from vnt.layers import VNInvariant
 from vnt.layers.chunks import Chunks, mixes_points
 from vnt.models.backbone import Features, LateAttributes, VNLift, VNTrunk, lift_cloud
 from vnt.models.config import ClassifierConfig
-from vnt.models.heads import make_head, make_point_mlp
+from vnt.models.heads import AttributePool, make_head, make_point_mlp
 from vnt.models.tokens import input_tokens, num_input_channels
 from vnt.precision import at_least_float32
 
@@ -30,7 +30,8 @@ class VNTransformerClassifier(nn.Module):
         vectors (..., N, num_vectors, 3) -> (..., num_classes)
 
     Differences from the paper: it says "Flatten/Pool/MLP"; the MLP on each point's invariants before the pool is ours
-    (``point_channels=0`` leaves it out), and so is what `ClassifierConfig` lists as not the paper's.
+    (``point_channels=0`` leaves it out), and so are `AttributePool` and what `ClassifierConfig` lists as not the
+    paper's.
 
     >>> from vnt import ClassifierConfig
     >>> model = VNTransformerClassifier(ClassifierConfig(num_classes=10))
@@ -57,9 +58,18 @@ class VNTransformerClassifier(nn.Module):
         if config.point_channels > 0:
             self.point_mlp = make_point_mlp(width, config.point_channels, config.head_norm)
             width = config.point_channels
-        if config.pooling == "mean+max":
-            width *= 2
-        self.head = make_head(width, config.head_channels, config.num_classes, config.dropout, config.head_norm)
+        pooled = width * (2 if config.pooling == "mean+max" else 1)
+        self.attribute_pool = None
+        if config.attribute_pooling:
+            self.attribute_pool = AttributePool(
+                config.channels,
+                config.num_attributes,
+                negative_slope=config.negative_slope,
+                relu_eps=config.relu_eps,
+                bias_epsilon=config.bias_epsilon,
+            )
+            pooled += config.num_attributes * (width + config.channels * config.spatial_dim)
+        self.head = make_head(pooled, config.head_channels, config.num_classes, config.dropout, config.head_norm)
 
     def forward(
         self,
@@ -73,8 +83,14 @@ class VNTransformerClassifier(nn.Module):
             return self.head(self._merge(V.map(self._pool_chunk, scalars, mask)))
         x = self._describe(V, scalars, where)
         if isinstance(where, Packing):
-            x, where = where.unpack(x), mask
-        return self.head(torch.cat(self._pool(x, where), -1))
+            x = where.unpack(x)
+            if self.attribute_pool is not None and scalars is not None:
+                V, scalars = where.unpack(V), where.unpack(scalars)
+            where = mask
+        parts = self._pool(x, where)
+        if self.attribute_pool is not None and scalars is not None:
+            parts.append(self.attribute_pool(x, V, scalars, where))
+        return self.head(torch.cat(parts, -1))
 
     def features(
         self,
@@ -98,7 +114,8 @@ class VNTransformerClassifier(nn.Module):
     ) -> tuple[Tensor | Chunks, Tensor | None, Tensor | Packing | None]:
         """The encoded tokens, the attributes that join their invariants, and which exist; a ragged batch is packed."""
         tokens = input_tokens(self.config, points, attributes, mask, vectors, scale_vectors=False)
-        in_chunks = self.config.pools_latents or self.point_mlp is None or not mixes_points(self.point_mlp)
+        by_itself = self.point_mlp is None or not mixes_points(self.point_mlp)
+        in_chunks = self.config.pools_latents or (by_itself and self.attribute_pool is None)
         lifted = lift_cloud(self.lift, self.trunk, tokens, in_chunks=in_chunks)
         scalars = tokens.scalars
         where = mask if self.config.num_latents > 0 else pack_ragged(mask)

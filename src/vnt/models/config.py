@@ -137,6 +137,8 @@ class ClassifierConfig(BackboneConfig):
         head_channels: width of the MLP behind the pool.
         head_norm: of both MLPs: "layer", or "batch", whose noise keeps a network from learning clouds by heart.
         dropout: in the MLP behind the pool.
+        attribute_pooling: late fusion only. Pool once more for each attribute, with weight where it is large
+            (`vnt.models.heads.AttributePool`): a mean over all points loses what a few of them have in common.
 
     >>> ClassifierConfig(num_classes=40, channels=32).spatial_dim
     3
@@ -148,12 +150,15 @@ class ClassifierConfig(BackboneConfig):
     head_channels: int = 256
     head_norm: Literal["layer", "batch"] = "layer"
     dropout: float = 0.0
+    attribute_pooling: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_at_least(1, "num_classes", "head_channels")
         self._require_at_least(0, "point_channels")
         require_dropout(self.dropout)
+        if self.attribute_pooling and self.fusion != "late":
+            raise ValueError(f"attribute_pooling needs fusion='late', got {self.fusion!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

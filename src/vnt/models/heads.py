@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt import functional
+from vnt.geometry.masking import blank
 from vnt.layers import VNBatchNorm, VNInvariant, VNLinear
 from vnt.precision import at_least_float32
 from vnt.processes import are_several, sum_over_processes
@@ -78,6 +79,65 @@ def make_head(width: int, channels: int, num_classes: int, dropout: float, norm:
 
 def _norm(channels: int, norm: HeadNorm) -> nn.Module:
     return MaskedBatchNorm(channels) if norm == "batch" else nn.LayerNorm(channels)
+
+
+class AttributePool(nn.Module):
+    r"""What there is where an attribute is large: a pool of its own for each of them (late fusion).
+
+    $$w_i^{(n)} = \text{softmax}_n \, f_i \, a_i^{(n)}, \qquad
+      \Bigl(\sum_n w_i^{(n)} x^{(n)}, \; \text{VN-Invariant}\bigl(\sum_n w_i^{(n)} V^{(n)}\bigr)\Bigr)$$
+
+    of features x and vectors V, with a learned focus f. A few points that stand out are lost in a mean over all, and a
+    maximum tells neither how far they lie apart nor on which side; attributes do not turn, so neither do the weights.
+
+    Args:
+        channels: C.
+        num_attributes: d_A, in units of their usual size.
+        negative_slope: of the VN-ReLU in `VNInvariant`.
+        relu_eps: guard of that VN-ReLU.
+        bias_epsilon: ε of every VN-Linear.
+
+    Shape:
+        x (..., N, F), V (..., N, C, 3), attributes (..., N, d_A), mask (..., N) True where a token exists
+        -> (..., d_A (F + 3 C))
+
+    Differences from the paper: not in the paper.
+
+    >>> pool = AttributePool(8, 1)
+    >>> pool(torch.randn(2, 100, 16), torch.randn(2, 100, 8, 3), torch.rand(2, 100, 1)).shape
+    torch.Size([2, 40])
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        num_attributes: int,
+        *,
+        negative_slope: float = 0.0,
+        relu_eps: float = 1e-12,
+        bias_epsilon: float = 0.0,
+    ):
+        super().__init__()
+        self.focus = nn.Parameter(torch.full((num_attributes,), 4.0))  # e⁴: thirty of a thousand get half of the weight
+        self.invariant = VNInvariant(
+            channels, negative_slope=negative_slope, relu_eps=relu_eps, bias_epsilon=bias_epsilon
+        )
+
+    def forward(
+        self,
+        x: Float[Tensor, "*batch N F"],
+        V: Float[Tensor, "*batch N C 3"],
+        attributes: Float[Tensor, "*batch N d_A"],
+        mask: Bool[Tensor, "*batch N"] | None = None,
+    ) -> Float[Tensor, "*batch G"]:
+        scores = at_least_float32(attributes) * self.focus
+        if mask is not None:
+            scores = scores.masked_fill(~mask[..., None], torch.finfo(scores.dtype).min)
+            x, V = blank(x, mask), blank(V, mask)
+        weights = scores.softmax(-2).transpose(-1, -2)
+        features = weights.to(x.dtype) @ x
+        vectors = (weights.to(V.dtype) @ V.flatten(-2)).unflatten(-1, V.shape[-2:])
+        return torch.cat([features, self.invariant(vectors).flatten(-2).to(features.dtype)], -1).flatten(-2)
 
 
 class InvariantMixing(nn.Module):
