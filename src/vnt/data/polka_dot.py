@@ -4,13 +4,12 @@ Thirty points near a random centre get a = 1, the others a = 0, and how near dep
 to 1 over the classes in alphabetical order. Every cloud has thirty ones, so the attributes alone say nothing.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int
-from torch import Generator, Tensor
+from torch import Tensor
 
-from vnt.data.batches import CloudBatch
 from vnt.data.cloud_set import CloudSet
 from vnt.geometry import center, masked_max
 
@@ -40,7 +39,7 @@ def add_polka_dots(clouds: CloudSet, *, num_dots: int = 30, seed: int = 0) -> Cl
         raise ValueError(
             f"polka dots need {num_dots} points, set {clouds.name!r} has clouds of {int(exists.sum(1).min())}"
         )
-    generator = Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     radius = class_radius(clouds.class_names)[clouds.labels]
     dots = torch.zeros(M, N, 1)
     for start in range(0, M, 1024):  # in pieces, so that memory does not grow with the set
@@ -52,39 +51,18 @@ def add_polka_dots(clouds: CloudSet, *, num_dots: int = 30, seed: int = 0) -> Cl
     return replace(clouds, name=f"{clouds.name}_polka_dot", attributes=attributes, attribute_names=names)
 
 
-@dataclass(frozen=True)
-class RedrawDots:
-    """Other dots for each cloud, by the same rule: a transform of training steps, before points are left out.
-
-    The paper does not say whether the dots of its training clouds were drawn once or at each step.
-    """
-
-    class_names: tuple[str, ...]
-    num_dots: int = 30
-
-    def __call__(self, batch: CloudBatch, generator: Generator) -> CloudBatch:
-        if batch.labels is None or batch.labels.ndim > 1 or batch.attributes is None:
-            raise ValueError("dots can be drawn for clouds of one class each that have an attribute for them")
-        points = batch.points
-        exists = torch.ones_like(points[..., 0], dtype=torch.bool) if batch.mask is None else batch.mask
-        radius = class_radius(self.class_names).to(points.device)[batch.labels]
-        chosen = _choose(points, exists, radius, self.num_dots, generator)
-        dots = torch.zeros_like(batch.attributes[..., -1:]).scatter(1, chosen[..., None], 1.0)
-        return replace(batch, attributes=torch.cat([batch.attributes[..., :-1], dots], -1))
-
-
 def _choose(
     points: Float[Tensor, "B N 3"],
     exists: Tensor,
     radius: Float[Tensor, "B"],
     num_dots: int,
-    generator: Generator,
+    generator: torch.Generator,
 ) -> Int[Tensor, "B num_dots"]:
     """Points in random order within the radius, then those beyond it by distance, then padding: the first are dots."""
     x, _ = center(points, exists)
     x = x / masked_max(x.norm(dim=-1), exists, -1).clamp(min=torch.finfo(x.dtype).tiny)[:, None, None]
-    draw = torch.rand(2, *exists.shape, generator=generator, device=x.device)
+    draw = torch.rand(2, *exists.shape, generator=generator)
     middle = torch.where(exists, draw[0], 2).argmin(1)
-    distance = (x - x[torch.arange(len(x), device=x.device), middle, None]).norm(dim=-1)
+    distance = (x - x[torch.arange(len(x)), middle, None]).norm(dim=-1)
     order = torch.where(distance <= radius[:, None], draw[1], 1 + distance)
     return torch.where(exists, order, torch.inf).topk(num_dots, dim=1, largest=False).indices

@@ -78,8 +78,6 @@ def table2() -> Experiment:
     ours = recipe("modelnet40")
     pointnet, dots = recipe("modelnet40_vn_pointnet"), recipe("modelnet40_polka_dot")
     early, late = _fused("early", 0.0, 0.911), _fused("late", 0.0, None)
-    anew = replace(dots, redraw_dots=True)
-    early_anew = Row("early_0_anew", "VN-Transformer, dots drawn anew at each step, early, ε = 0", anew, 0.911)
     pooling = _with(dots, fusion="late", attribute_pooling=True)
     late_pooled = Row("late_0_pooled", "VN-Transformer, dots, late, ε = 0, pooled where there are dots too", pooling)
     return Experiment(
@@ -100,8 +98,6 @@ def table2() -> Experiment:
             ),
             early,
             _finished(early, dots),
-            early_anew,
-            _finished(early_anew, anew),
             _fused("early", EPSILON, 0.954),
             Row(
                 "early_0_no_anchor",

@@ -34,7 +34,6 @@ class TrainConfig(Config):
         jitter: standard deviation of the noise on each coordinate.
         drop_points: largest share of points that is left out.
         mix: share of the clouds of which a part is cut off and taken from another cloud, and of the label as much.
-        redraw_dots: of a polka-dot set, draw the dots of each cloud anew at each step; else they are drawn once.
         slide: steps by which the window of a track is moved on at most, so that some of its future is seen as past.
         epochs: how often the training split is seen.
         batch_size: clouds or tracks in a step, over all processes together.
@@ -72,7 +71,6 @@ class TrainConfig(Config):
     jitter: float = 0.0
     drop_points: float = 0.0
     mix: float = 0.0
-    redraw_dots: bool = False
     slide: int = 0
     epochs: int = 100
     batch_size: int = 32

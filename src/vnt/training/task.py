@@ -13,7 +13,6 @@ from vnt.data.cloud_set import Axis, CloudSet, Split
 from vnt.data.folder import load_folder
 from vnt.data.motion_set import MotionSet
 from vnt.data.motion_set import load as load_windows
-from vnt.data.polka_dot import RedrawDots
 from vnt.data.sets import SETS, as_batch, load_set, split_windows
 from vnt.data.transforms import (
     DropPoints,
@@ -126,11 +125,7 @@ def _scales_of(known: Path | str, num_attributes: int) -> tuple[float, ...]:
 def augmentations(config: TrainConfig, data: Data) -> list:
     """The transforms of a training step, in order."""
     chosen: list = []
-    if config.redraw_dots and data.attribute_names[-1:] != ("dot",):
-        raise ValueError(f"redraw_dots is for polka-dot sets, and {config.dataset!r} has no dots")
     if isinstance(data.train, CloudBatch):
-        if config.redraw_dots:
-            chosen.append(RedrawDots(data.class_names))
         if config.num_points:
             chosen.append(RandomSample(config.num_points))
         if config.scale > 1:
