@@ -26,6 +26,8 @@ OPTIONS = {
 READ_BACK = {
     "default": {},
     "late": OPTIONS["late"],
+    "late pooled": {"attribute_pooling": True, **OPTIONS["late"]},
+    "late pooled, max": {"attribute_pooling": True, "pooling": "max", **OPTIONS["late"]},
     "bias": OPTIONS["bias"],
     "chirality": OPTIONS["chirality"],
     "max": {"pooling": "max"},
@@ -122,12 +124,6 @@ def test_latents_are_pooled_by_attribute_in_chunks_too():
     whole, streamed = results(model, inputs, mask, 0), results(model, inputs, mask, SIZE)
     assert_same(streamed, whole, 1e-12)
     assert largest_lift(model, lambda: results(model, inputs, mask, SIZE)) == SIZE
-
-
-def test_points_that_read_back_are_pooled_by_attribute_all_at_once():
-    model = classifier("late pooled", **LATENTS, read_back=True)
-    inputs, mask = inputs_for(model, 2, N), holes()
-    assert_same(results(model, inputs, mask, SIZE), results(model, inputs, mask, 0), 1e-12)
 
 
 def test_forecasts_and_batch_statistics_hold_all_points_that_read_back():

@@ -114,8 +114,7 @@ class VNTransformerClassifier(nn.Module):
     ) -> tuple[Tensor | Chunks, Tensor | None, Tensor | Packing | None]:
         """The encoded tokens, the attributes that join their invariants, and which exist; a ragged batch is packed."""
         tokens = input_tokens(self.config, points, attributes, mask, vectors, scale_vectors=False)
-        by_itself = self.point_mlp is None or not mixes_points(self.point_mlp)
-        in_chunks = self.config.pools_latents or (by_itself and self.attribute_pool is None)
+        in_chunks = self.config.pools_latents or self.point_mlp is None or not mixes_points(self.point_mlp)
         lifted = lift_cloud(self.lift, self.trunk, tokens, in_chunks=in_chunks)
         scalars = tokens.scalars
         where = mask if self.config.num_latents > 0 else pack_ragged(mask)
@@ -152,15 +151,19 @@ class VNTransformerClassifier(nn.Module):
         return parts
 
     def _pool_chunk(self, V: Tensor, scalars: Tensor | None, mask: Tensor | None) -> list[Tensor]:
-        """How many points one chunk has, and their pool."""
+        """How many points one chunk has, and their pool; and what `AttributePool` gathers of them."""
         x = self._describe(V, scalars, mask)
         *batch, N, _ = x.shape
         count = torch.full((*batch, 1), N, device=x.device) if mask is None else mask.sum(-1, keepdim=True)
-        return [count, *self._pool(x, mask)]
+        parts = [count, *self._pool(x, mask)]
+        if self.attribute_pool is not None and scalars is not None:
+            parts.extend(self.attribute_pool.gather(x, V, scalars, mask))
+        return parts
 
     def _merge(self, pools: list[list[Tensor]]) -> Tensor:
         """The pool of a cloud out of those of its chunks."""
         counts, *parts = (torch.stack(each) for each in zip(*pools, strict=True))
+        parts, gathered = (parts, []) if self.attribute_pool is None else (parts[:-3], parts[-3:])
         merged = []
         if self.config.pooling != "max":
             means = at_least_float32(parts[0])
@@ -168,4 +171,6 @@ class VNTransformerClassifier(nn.Module):
             merged.append((share * means).sum(0).to(parts[0].dtype))
         if self.config.pooling != "mean":
             merged.append(parts[-1].amax(0))
+        if self.attribute_pool is not None:
+            merged.append(self.attribute_pool.merge(*gathered))
         return torch.cat(merged, -1)

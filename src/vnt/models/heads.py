@@ -130,14 +130,37 @@ class AttributePool(nn.Module):
         attributes: Float[Tensor, "*batch N d_A"],
         mask: Bool[Tensor, "*batch N"] | None = None,
     ) -> Float[Tensor, "*batch G"]:
+        _, features, vectors = self.gather(x, V, attributes, mask)
+        return self._describe(features, vectors)
+
+    def gather(
+        self, x: Tensor, V: Tensor, attributes: Tensor, mask: Tensor | None = None
+    ) -> tuple[Float[Tensor, "*batch d_A"], Float[Tensor, "*batch d_A F"], Float[Tensor, "*batch d_A C 3"]]:
+        """The logarithm of the sum of weights, and the weighted means, of a cloud or of one chunk of it."""
         scores = at_least_float32(attributes) * self.focus
         if mask is not None:
             scores = scores.masked_fill(~mask[..., None], torch.finfo(scores.dtype).min)
             x, V = blank(x, mask), blank(V, mask)
         weights = scores.softmax(-2).transpose(-1, -2)
-        features = weights.to(x.dtype) @ x
         vectors = (weights.to(V.dtype) @ V.flatten(-2)).unflatten(-1, V.shape[-2:])
-        return torch.cat([features, self.invariant(vectors).flatten(-2).to(features.dtype)], -1).flatten(-2)
+        return scores.logsumexp(-2), weights.to(x.dtype) @ x, vectors
+
+    def merge(
+        self,
+        sizes: Float[Tensor, "chunks *batch d_A"],
+        features: Float[Tensor, "chunks *batch d_A F"],
+        vectors: Float[Tensor, "chunks *batch d_A C 3"],
+    ) -> Float[Tensor, "*batch G"]:
+        """The pool of a cloud out of what was gathered of its chunks."""
+        share = sizes.softmax(0)
+        return self._describe(
+            (share[..., None] * features).sum(0).to(features.dtype),
+            (share[..., None, None] * vectors).sum(0).to(vectors.dtype),
+        )
+
+    def _describe(self, features: Tensor, vectors: Tensor) -> Tensor:
+        invariants = self.invariant(vectors).flatten(-2)
+        return torch.cat([features, invariants.to(features.dtype)], -1).flatten(-2)
 
 
 class InvariantMixing(nn.Module):
