@@ -73,9 +73,6 @@ def test_what_has_no_certificate_says_why():
     late = classifier(num_attributes=2, fusion="late", num_latents=3)
     with pytest.raises(ValueError, match="late fusion"):
         certify(describe_subject(late, [*points, torch.randn(2, 12, 2)]))
-    pooled = classifier(num_attributes=2, fusion="late", attribute_pooling=True)
-    with pytest.raises(ValueError, match="attribute_pooling"):
-        certify(describe_subject(pooled, [*points, torch.randn(2, 12, 2)]))
 
 
 def test_sweep_is_ordered_and_grows():

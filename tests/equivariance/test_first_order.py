@@ -46,6 +46,10 @@ CASES = {
     "masked": lambda e: (classifier(e), [torch.randn(3, 20, 3), None, masked(3, 20)]),
     "early": lambda e: (classifier(e, **EARLY), [torch.randn(3, 20, 3), torch.randn(3, 20, 2), masked(3, 20)]),
     "late": lambda e: (classifier(e, **LATE), [torch.randn(3, 20, 3), torch.randn(3, 20, 2)]),
+    "late pooled": lambda e: (
+        classifier(e, attribute_pooling=True, **LATE),
+        [torch.randn(3, 20, 3), torch.randn(3, 20, 2), masked(3, 20)],
+    ),
     "latents": lambda e: (classifier(e, num_latents=4), [torch.randn(3, 20, 3), None, masked(3, 20)]),
     "read back": lambda e: (classifier(e, **READ_BACK), [torch.randn(3, 20, 3), None, masked(3, 20)]),
     "read back late": lambda e: (

@@ -23,6 +23,8 @@ from vnt.equivariance.enclosures import (
     enclose_perceptron,
     max_rows,
     mean_tokens,
+    side_by_side,
+    weighted_means,
 )
 from vnt.equivariance.subject import Subject
 from vnt.geometry.packing import padded
@@ -30,6 +32,7 @@ from vnt.layers import VNMLP, VNEdgeConv, VNGate
 from vnt.models.backbone import VNLift, VNTrunk
 from vnt.models.classifier import VNTransformerClassifier
 from vnt.models.forecaster import VNTransformerForecaster
+from vnt.models.heads import AttributePool
 from vnt.models.tokens import InputTokens, input_tokens
 
 
@@ -74,8 +77,6 @@ def certify(subject: Subject) -> Certificate:
         raise ValueError("no certificate for a forecaster with head_channels: amounts times vectors have no rule")
     if model.late_attributes is not None and model.late_attributes.query is not None:
         raise ValueError("no certificate for latents with late fusion: the attention that reads attributes has no rule")
-    if isinstance(model, VNTransformerClassifier) and model.attribute_pool is not None:
-        raise ValueError("no certificate for a classifier with attribute_pooling: that pool has no rule")
     bounds, first, stages = [], [], []
     for i in range(subject.num_items):  # one at a time: attention weights are N×N matrices, and there are nine slopes
         item = subject.items(slice(i, i + 1))
@@ -121,6 +122,7 @@ def _classifier(
     trail.note("lift", x)
     x, mask = _trunk(model.trunk, x, mask)
     trail.note("encoder", x)
+    encoded = x
     late = model.late_attributes is not None and tokens.scalars is not None
     known = exact(tokens.scalars.to(x.center.dtype), 1) if late and tokens.scalars is not None else None
     inner, last = ([], None) if model.point_mlp is None else _all_but_last(model.point_mlp)
@@ -137,17 +139,14 @@ def _classifier(
     else:
         x = rows(x)
     trail.note("point MLP", x)
-    pooled = []
+    features, pooled = x if last is None else enclose_perceptron([last], x), []
     if model.config.pooling != "max":
-        pooled.append(mean_tokens(x if last is None else enclose_perceptron([last], x), mask))
+        pooled.append(mean_tokens(features, mask))
     if model.config.pooling != "mean":
         pooled.append(max_rows(x, last, mask))
-    x = Enclosure(
-        torch.cat([part.center for part in pooled], -1),
-        torch.cat([part.slopes for part in pooled], -1),
-        torch.stack([part.rest for part in pooled]).norm(dim=0),
-        1,
-    )
+    if model.attribute_pool is not None and known is not None:
+        pooled.append(_attribute_pool(model.attribute_pool, features, encoded, known.center, mask))
+    x = side_by_side(pooled)
     trail.note("pool", x)
     before_logits, to_logits = _all_but_last(model.head)
     W = to_logits.weight - to_logits.weight.mean(0)  # logits less their mean
@@ -157,6 +156,18 @@ def _classifier(
         return advance(y, to_logits(y.center), y.slopes @ W.mT, spectral_norm(W))
 
     return through(x, lambda row: nn.Sequential(*before_logits)(row) @ W.mT, logits)
+
+
+def _attribute_pool(pool: AttributePool, x: Enclosure, V: Enclosure, attributes: Tensor, mask: Mask) -> Enclosure:
+    """Attributes do not turn, and so the weights are known."""
+    weights = pool.scores(attributes, mask).softmax(-2).mT.to(x.center.dtype)
+    invariants = through(
+        weighted_means(V, weights),
+        lambda V: pool.invariant(V).flatten(-2),
+        lambda V: enclose_invariant(pool.invariant, V),
+    )
+    rows = side_by_side([weighted_means(x, weights), invariants])
+    return Enclosure(rows.center.flatten(-2), rows.slopes.flatten(-2), rows.rest.norm(dim=-1), 1)
 
 
 def _all_but_last(layers: nn.Sequential) -> tuple[list[nn.Module], nn.Linear]:

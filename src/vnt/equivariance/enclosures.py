@@ -221,6 +221,21 @@ def mean_tokens(x: Enclosure, mask: Mask) -> Enclosure:
     return Enclosure(masked_mean(x.center, mask, axis), slopes, masked_mean(x.radius, mask, -1), x.axes, most=most)
 
 
+def weighted_means(x: Enclosure, weights: Float[Tensor, "*batch K N"]) -> Enclosure:
+    """K means over tokens, of all three, with weights that no bias has touched."""
+    center, slopes = (weights @ part.flatten(-x.axes) for part in (x.center, x.slopes))
+    most = (weights @ x.most[..., None]).squeeze(-1) if isinstance(x.most, Tensor) else x.most
+    token = x.center.shape[x.center.ndim - x.axes :]
+    rest = (weights @ x.radius[..., None]).squeeze(-1)
+    return Enclosure(center.unflatten(-1, token), slopes.unflatten(-1, token), rest, x.axes, most=most)
+
+
+def side_by_side(parts: list[Enclosure]) -> Enclosure:
+    """Rows of numbers joined to longer ones."""
+    center, slopes = torch.cat([part.center for part in parts], -1), torch.cat([part.slopes for part in parts], -1)
+    return Enclosure(center, slopes, torch.stack([part.rest for part in parts]).norm(dim=0), 1)
+
+
 def max_rows(hidden: Enclosure, last: nn.Linear | None, mask: Mask) -> Enclosure:
     """The largest of each feature over tokens, behind a last linear layer: linear where one token must win.
 

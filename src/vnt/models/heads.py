@@ -137,13 +137,16 @@ class AttributePool(nn.Module):
         self, x: Tensor, V: Tensor, attributes: Tensor, mask: Tensor | None = None
     ) -> tuple[Float[Tensor, "*batch d_A"], Float[Tensor, "*batch d_A F"], Float[Tensor, "*batch d_A C 3"]]:
         """The logarithm of the sum of weights, and the weighted means, of a cloud or of one chunk of it."""
-        scores = at_least_float32(attributes) * self.focus
-        if mask is not None:
-            scores = scores.masked_fill(~mask[..., None], torch.finfo(scores.dtype).min)
-            x, V = blank(x, mask), blank(V, mask)
+        scores = self.scores(attributes, mask)
+        x, V = blank(x, mask), blank(V, mask)
         weights = scores.softmax(-2).transpose(-1, -2)
         vectors = (weights.to(V.dtype) @ V.flatten(-2)).unflatten(-1, V.shape[-2:])
         return scores.logsumexp(-2), weights.to(x.dtype) @ x, vectors
+
+    def scores(self, attributes: Tensor, mask: Tensor | None = None) -> Float[Tensor, "*batch N d_A"]:
+        """The logarithms of the weights, but for a constant; next to none where no token exists."""
+        scores = at_least_float32(attributes) * self.focus
+        return scores if mask is None else scores.masked_fill(~mask[..., None], torch.finfo(scores.dtype).min)
 
     def merge(
         self,
