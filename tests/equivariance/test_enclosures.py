@@ -207,9 +207,9 @@ def test_rows_and_pools(pooling, size):
     def rule(x):
         *inner, last = layers
         hidden = en.enclose_perceptron(inner, x)
-        if pooling == "max":
-            return en.max_rows(hidden, last, MASK)
         rows = en.enclose_perceptron([last], hidden)
+        if pooling == "max":
+            return en.max_rows(rows, hidden, last, MASK)
         return rows if pooling == "none" else en.mean_tokens(rows, MASK)
 
     center = torch.randn(1, N, 8, dtype=torch.float64)

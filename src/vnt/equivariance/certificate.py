@@ -143,7 +143,7 @@ def _classifier(
     if model.config.pooling != "max":
         pooled.append(mean_tokens(features, mask))
     if model.config.pooling != "mean":
-        pooled.append(max_rows(x, last, mask))
+        pooled.append(max_rows(features, x, last, mask))
     if model.attribute_pool is not None and known is not None:
         pooled.append(_attribute_pool(model.attribute_pool, features, encoded, known.center, mask))
     x = side_by_side(pooled)

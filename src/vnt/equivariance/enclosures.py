@@ -236,12 +236,12 @@ def side_by_side(parts: list[Enclosure]) -> Enclosure:
     return Enclosure(center, slopes, torch.stack([part.rest for part in parts]).norm(dim=0), 1)
 
 
-def max_rows(hidden: Enclosure, last: nn.Linear | None, mask: Mask) -> Enclosure:
-    """The largest of each feature over tokens, behind a last linear layer: linear where one token must win.
+def max_rows(x: Enclosure, hidden: Enclosure, last: nn.Linear | None, mask: Mask) -> Enclosure:
+    """The largest of each feature x over tokens: linear where one token must win.
 
-    Where several can, there is no slope, and the feature moves by no more than any of them can.
+    Where several can, there is no slope, and the feature moves by no more than any of them can. ``last`` is the linear
+    layer that makes x out of ``hidden``, where there is one: each feature then has a constant of its own.
     """
-    x = hidden if last is None else enclose_perceptron([last], hidden)
     width = 1.0 if last is None else last.weight.norm(dim=-1)
     rest = width * hidden.radius[..., None].expand_as(x.center)  # of each single feature
     size = LONGEST * x.slopes.square().sum(0).sqrt() + rest

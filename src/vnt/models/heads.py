@@ -118,7 +118,7 @@ class AttributePool(nn.Module):
         bias_epsilon: float = 0.0,
     ):
         super().__init__()
-        self.focus = nn.Parameter(torch.full((num_attributes,), 4.0))  # e⁴: thirty of a thousand get half of the weight
+        self.focus = nn.Parameter(torch.full((num_attributes,), 4.0))  # e⁴: thirty of a thousand get 60 % of the weight
         self.invariant = VNInvariant(
             channels, negative_slope=negative_slope, relu_eps=relu_eps, bias_epsilon=bias_epsilon
         )
