@@ -44,19 +44,22 @@ def numbers(x: Tensor, dots: Tensor) -> dict[str, Tensor]:
     """Single numbers about where dots lie."""
     places = x[dots].view(len(x), DOTS, 3)
     apart = (places - places.mean(1, keepdim=True)).norm(dim=-1)
-    balls = [torch.cdist(*pair).amax(-1).amin(1) for pair in zip(x.split(256), places.split(256), strict=True)]
+    pieces = [torch.cdist(*pair) for pair in zip(x.split(256), places.split(256), strict=True)]
+    soft = torch.cat([distance.pow(32).mean(-1).pow(1 / 32).amin(1) for distance in pieces])
     return {
         "spread": apart.square().mean(1).sqrt(),
         "farthest from their middle": apart.amax(1),
-        "smallest ball about a point": torch.cat(balls),
+        "smallest ball about a point": torch.cat([distance.amax(-1).amin(1) for distance in pieces]),
+        "by a norm of order 32": soft,
+        "by it, over the root mean square": soft / x.square().sum(-1).mean(-1).sqrt(),
     }
 
 
-def learn(known: Tensor, labels: Tensor, asked: Tensor) -> Tensor:
+def learn(known: Tensor, labels: Tensor, asked: Tensor, num_classes: int) -> Tensor:
     """log p(class | number) of the asked, by an MLP that has learned it from the known."""
     torch.manual_seed(0)
     mean, size, epochs = known.mean(), known.std(), 60
-    mlp = nn.Sequential(nn.Linear(1, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 40))
+    mlp = nn.Sequential(nn.Linear(1, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, num_classes))
     optimizer = torch.optim.AdamW(mlp.parameters(), 3e-3)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, epochs)
     for _ in range(epochs):
@@ -77,16 +80,16 @@ def main(name: str, split: Split) -> None:
     with torch.no_grad():
         shape = torch.cat([model(points) for points in clouds.points.split(16)]).log_softmax(-1)
     known, asked = (numbers(on_unit_sphere(each.points), each.attributes[..., 0] > 0.5) for each in (train, clouds))
-    prior = torch.bincount(train.labels, minlength=shape.shape[-1]).float().log().log_softmax(-1)
     radii = class_radius(clouds.class_names)
-    told = {number: learn(known[number], train.labels, asked[number]) - prior for number in known}
+    prior = torch.bincount(train.labels, minlength=len(radii)).float().log().log_softmax(-1)
+    told = {number: learn(known[number], train.labels, asked[number], len(radii)) - prior for number in known}
     pairs = zip(on_unit_sphere(clouds.points), clouds.attributes[..., 0] > 0.5, strict=True)
     told["all there is to know"] = torch.stack([exact(x, dots, radii) for x, dots in pairs])
     for number, evidence in {"nothing": torch.zeros(()), **told}.items():
         together = shape + evidence
         right = (together.argmax(-1) == clouds.labels).float().mean()
         loss = nn.functional.cross_entropy(together, clouds.labels)
-        print(f"{number:30} {right:.1%}  loss {loss:.3f}")
+        print(f"{number:34} {right:.1%}  loss {loss:.3f}")
 
 
 if __name__ == "__main__":

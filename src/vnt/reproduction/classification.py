@@ -47,10 +47,11 @@ def _literal_dotted(epsilon: float) -> TrainConfig:
 def table1() -> Experiment:
     """ModelNet40."""
     best = Row("best", "VN-Transformer, our best", recipe("modelnet40"))
-    taught = Row("taught", "the same, taught by the one above", recipe("modelnet40"), teacher=Teacher(best))
-    small_taught = Row("small_taught", "the same, taught by our best", small(), teacher=Teacher(best))
+    teacher = Teacher(best)
+    taught = Row("taught", "the same, taught by the one above", recipe("modelnet40"), teacher=teacher)
+    small_taught = Row("small_taught", "the same, taught by our best", small(), teacher=teacher)
     deeper = _with(recipe("modelnet40"), depth=8)
-    deep = Row("deep_taught", "the same, twice as deep", deeper, teacher=Teacher(best))
+    deep = Row("deep_taught", "the same, twice as deep", deeper, teacher=teacher)
     return Experiment(
         "table1",
         "Table 1: ModelNet40 test accuracy",
@@ -64,11 +65,11 @@ def table1() -> Experiment:
             Row("vn_dgcnn", "VN-DGCNN", recipe("modelnet40_vn_dgcnn"), 0.900),
             Row("small", "VN-Transformer, at most 0.04M", small(), 0.908),
             small_taught,
-            Row("small_finished", f"the same, {WHOLE}", finishing(small()), teacher=Teacher(best), start=small_taught),
+            Row("small_finished", f"the same, {WHOLE}", finishing(small()), teacher=teacher, start=small_taught),
             best,
             taught,
             deep,
-            Row("finished", f"the same, {WHOLE}", finishing(deeper), teacher=Teacher(best), start=deep),
+            Row("finished", f"the same, {WHOLE}", finishing(deeper), teacher=teacher, start=deep),
             Row("literal", "VN-Transformer, the paper to the letter, ε = 1e-6", _literal(EPSILON), 0.908),
         ),
         rotations=("I", "z", "SO3"),
