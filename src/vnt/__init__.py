@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from vnt.models.recipes import paper_forecaster as paper_forecaster
     from vnt.models.saving import load as load
     from vnt.models.saving import save_pretrained as save_pretrained
+    from vnt.training.combining import combine as combine
     from vnt.training.config import TrainConfig as TrainConfig
     from vnt.training.loop import train as train
     from vnt.training.recipes import recipe as recipe
@@ -86,6 +87,7 @@ __getattr__, __all__ = lazy_exports(  # pyright: ignore
         "vnt.models.foreign": ["import_weights"],
         "vnt.models.recipes": ["best_classifier", "paper_classifier", "paper_forecaster"],
         "vnt.models.saving": ["load", "save_pretrained"],
+        "vnt.training.combining": ["combine"],
         "vnt.training.config": ["TrainConfig"],
         "vnt.training.loop": ["train"],
         "vnt.training.recipes": ["recipe"],

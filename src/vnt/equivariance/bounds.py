@@ -143,7 +143,7 @@ def _bounds(layer: nn.Module, radius: float) -> tuple[float, float]:
             return attention[0] * mlp[0], mlp[1]
         case VNEncoder():
             final = [] if layer.final_norm is None else [layer.final_norm]
-            return _chain([*layer.blocks, *final], radius)
+            return _chain([*layer.passes(), *final], radius)
         case VNMeanPool():
             return 1.0, radius
         case VNMeanProject():

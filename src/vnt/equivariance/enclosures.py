@@ -143,8 +143,7 @@ def enclose_encoder(encoder: VNEncoder | VNLatentEncoder, x: Enclosure, mask: Ma
             return latents
         x = enclose_block(encoder.read_back.block, tokens, None, context=latents)
         return _end(encoder.read_back.final_norm, x)
-    for block in encoder.blocks:
-        assert isinstance(block, VNEncoderBlock)
+    for block in encoder.passes():
         x = enclose_block(block, x, mask)
     return _end(encoder.final_norm, x)
 

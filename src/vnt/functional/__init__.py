@@ -15,6 +15,7 @@ from vnt.functional.invariant import invariant
 from vnt.functional.linear import channels_innermost, linear, linear_with_bias, unit_rows
 from vnt.functional.normalization import batch_norm, batch_statistics, layer_norm, moments, rms_norm
 from vnt.functional.pooling import max_pool, mean_pool, mean_project, project_mean
+from vnt.functional.scan import scan
 from vnt.functional.streaming import (
     ChunkAttention,
     attend_to_chunk,
@@ -60,6 +61,7 @@ __all__ = [
     "residual_attention",
     "residual_mlp",
     "rms_norm",
+    "scan",
     "surroundings",
     "token_sum",
     "unit_rows",

@@ -50,7 +50,7 @@ def _look(
     scales: tuple[float, ...],
 ) -> Float[Tensor, "*batch M K 3"]:
     """The vectors of some of the points."""
-    dtype, squared = rows.dtype, _squared_distances(rows, all_points)
+    dtype, squared = rows.dtype, squared_distances(rows, all_points)
     rows, found = rows.double(), []
     for scale in scales:
         w = (squared * (-0.5 / scale**2)).exp()
@@ -66,7 +66,7 @@ def _look(
     return torch.stack(found, -2).to(dtype)
 
 
-def _squared_distances(a: Float[Tensor, "*batch M 3"], b: Float[Tensor, "*batch N 3"]) -> Float[Tensor, "*batch M N"]:
+def squared_distances(a: Float[Tensor, "*batch M 3"], b: Float[Tensor, "*batch N 3"]) -> Float[Tensor, "*batch M N"]:
     """By differences, as exact as the coordinates are; `torch.cdist` has no second derivatives, and is no faster."""
     squares = [(p[..., :, None] - q[..., None, :]).square() for p, q in zip(a.unbind(-1), b.unbind(-1), strict=True)]
     return squares[0] + squares[1] + squares[2]

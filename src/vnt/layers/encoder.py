@@ -174,21 +174,24 @@ class VNEncoder(nn.Module):
         channels: C.
         num_heads: H.
         depth: number of blocks.
+        repeats: how often tokens go through all of the blocks, one after another: more depth, no more parameters.
         options: keywords of `VNEncoderBlock`.
 
     Shape:
         (..., N, C, S) with ``mask`` (..., N) -> (..., N, C, S), or (tokens, C, S) with a `Packing`
 
-    Differences from the paper: the defaults, as in `VNEncoderBlock`; the paper does not state its depth.
+    Differences from the paper: the defaults, as in `VNEncoderBlock`; the paper does not state its depth. ``repeats`` is
+    ours.
 
     >>> import torch
     >>> VNEncoder(8, num_heads=2, depth=3)(torch.randn(2, 100, 8, 3)).shape
     torch.Size([2, 100, 8, 3])
     """
 
-    def __init__(self, channels: int, num_heads: int, depth: int, **options: Unpack[BlockOptions]):
+    def __init__(self, channels: int, num_heads: int, depth: int, *, repeats: int = 1, **options: Unpack[BlockOptions]):
         super().__init__()
-        require_positive(depth=depth)
+        require_positive(depth=depth, repeats=repeats)
+        self.repeats = repeats
         self.blocks = nn.ModuleList(VNEncoderBlock(channels, num_heads, **options) for _ in range(depth))
         self.final_norm = pre_norm(channels, options)
 
@@ -196,6 +199,10 @@ class VNEncoder(nn.Module):
         self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | Packing | None = None
     ) -> Float[Tensor, "*batch N C S"]:
         V = functional.channels_innermost(V)
-        for block in self.blocks:
+        for block in self.passes():
             V = block(V, mask)
         return V if self.final_norm is None else self.final_norm(V, mask if isinstance(mask, Tensor) else None)
+
+    def passes(self) -> list[VNEncoderBlock]:
+        """The blocks in the order in which tokens go through them."""
+        return [*self.blocks] * self.repeats  # type: ignore[bad-return]

@@ -23,6 +23,7 @@ class VNLatentEncoder(nn.Module):
         depth: blocks of self-attention among the latents.
         num_latents: M.
         read_back: whether tokens read from the latents.
+        repeats: how often latents go through those blocks, as in `VNEncoder`.
         options: keywords of `VNEncoderBlock`.
 
     Shape:
@@ -51,13 +52,14 @@ class VNLatentEncoder(nn.Module):
         num_latents: int,
         *,
         read_back: bool = False,
+        repeats: int = 1,
         **options: Unpack[BlockOptions],
     ):
         super().__init__()
         self.input_norm = pre_norm(channels, options)
         self.project = VNMeanProject(channels, channels, num_latents)
         self.cross = VNEncoderBlock(channels, num_heads, **options)
-        self.encoder = VNEncoder(channels, num_heads, depth, **options)
+        self.encoder = VNEncoder(channels, num_heads, depth, repeats=repeats, **options)
         self.read_back = ReadBack(channels, num_heads, **options) if read_back else None
 
     def forward(

@@ -125,9 +125,11 @@ class VNTrunk(nn.Module):
         self.pools_latents = config.pools_latents
         size = (config.channels, config.num_heads, config.depth)
         if config.num_latents > 0:
-            self.encoder = VNLatentEncoder(*size, config.num_latents, read_back=config.read_back, **options)
+            self.encoder = VNLatentEncoder(
+                *size, config.num_latents, read_back=config.read_back, repeats=config.repeats, **options
+            )
         else:
-            self.encoder = VNEncoder(*size, **options)
+            self.encoder = VNEncoder(*size, repeats=config.repeats, **options)
         self.chirality = None
         if config.chirality:
             self.chirality = VNCrossProduct(config.channels, norm_eps=config.norm_eps, spatial_dim=config.spatial_dim)

@@ -21,6 +21,7 @@ class BackboneConfig(Config):
         channels: C, vector channels of a token.
         num_heads: H, divides C. Small heads (many of them) have worked best.
         depth: number of encoder blocks.
+        repeats: how often tokens go through all of them: more depth, no more parameters. Not in the paper.
         hidden_channels: width inside each block's VN-MLP; None means 2C.
         norm: of the blocks. "rms" is well-conditioned, "layer" the paper's.
         norm_eps: guard of that norm. At 1 it shortens long tokens and leaves short ones short, so that what is nothing
@@ -65,6 +66,7 @@ class BackboneConfig(Config):
     channels: int = 64
     num_heads: int = 8
     depth: int = 2
+    repeats: int = 1
     hidden_channels: int | None = None
     norm: Literal["rms", "layer", "batch"] = "rms"
     norm_eps: float = 1.0
@@ -90,7 +92,7 @@ class BackboneConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require_at_least(1, "channels", "num_heads", "depth")
+        self._require_at_least(1, "channels", "num_heads", "depth", "repeats")
         self._require_at_least(0, "num_vectors", "num_attributes", "num_latents", "chunk_size", "num_neighbors")
         self._require_at_least(0, "bias_epsilon")
         self._require_positive("norm_eps", "relu_eps")

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from vnt.models.apart_config import ApartConfig, ScanConfig
 from vnt.models.config import ClassifierConfig, ForecasterConfig
 from vnt.models.rivals.config import TransformerClassifierConfig, TransformerForecasterConfig
 from vnt.models.rivals.e3nn_config import SE3TransformerConfig, TFNConfig
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 ModelConfig = (
     ClassifierConfig
     | ForecasterConfig
+    | ScanConfig
+    | ApartConfig
     | TransformerClassifierConfig
     | TransformerForecasterConfig
     | PointNetConfig
@@ -36,6 +39,8 @@ ModelConfig = (
 KINDS: dict[str, tuple[type[ModelConfig], str]] = {
     "vn_classifier": (ClassifierConfig, "vnt.models.classifier:VNTransformerClassifier"),
     "vn_forecaster": (ForecasterConfig, "vnt.models.forecaster:VNTransformerForecaster"),
+    "scan_classifier": (ScanConfig, "vnt.models.apart:ScanClassifier"),
+    "apart_classifier": (ApartConfig, "vnt.models.apart:ApartClassifier"),
     "transformer_classifier": (TransformerClassifierConfig, "vnt.models.rivals.transformer:TransformerClassifier"),
     "transformer_forecaster": (TransformerForecasterConfig, "vnt.models.rivals.transformer:TransformerForecaster"),
     "pointnet": (PointNetConfig, "vnt.models.rivals.pointnet:PointNet"),

@@ -33,6 +33,7 @@ class Row:
         optional: it is quoted, and trained only when it is asked for by name: it takes long.
         teacher: the runs that it learns from.
         start: the row whose run, under the same rotation and with the same seed, it goes on from.
+        parts: shape and evidence, two rows whose runs, with the same seed, are put together; nothing else is trained.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Row:
     optional: bool = False
     teacher: Teacher | None = None
     start: "Row | None" = None
+    parts: "tuple[Row, Row] | None" = None
 
 
 @dataclass(frozen=True)

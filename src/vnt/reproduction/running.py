@@ -16,6 +16,7 @@ from vnt.equivariance.audit import audit
 from vnt.evaluation.protocols import PROTOCOLS
 from vnt.models.saving import load
 from vnt.reproduction.experiments import Experiment, Row
+from vnt.training.combining import combine
 from vnt.training.config import Rotation, TrainConfig
 from vnt.training.distributed import choose_device
 from vnt.training.loop import Moment, train
@@ -106,6 +107,13 @@ class _Trainer:
         run = RunFolder(self.settings.folder / self.experiment / name)
         config = replace(row.config, rotation=rotation, seed=seed, device=self.settings.device, hold_out=split == "val")
         outcome = Outcome(row.name, rotation, seed, run.path, epochs=config.epochs)
+        if row.parts is not None:
+            shape, evidence = (self.train(part, rotation, seed, split) for part in row.parts)
+            if failed := shape.diverged or evidence.diverged:
+                return replace(outcome, diverged=f"one of its parts: {failed}")
+            if not run.exists:
+                combine(shape.folder, evidence.folder, run.path)
+            return outcome
         if row.start is not None:
             start = self.train(row.start, rotation, seed, split)
             config = replace(config, start=str(start.folder))

@@ -33,14 +33,15 @@ def smoke(experiment: Experiment) -> Experiment:
 
 
 def _what_is_trained(row: Row) -> tuple[Any, ...]:
-    return row.config, row.teacher, row.start
+    return row.config, row.teacher, row.start, row.parts
 
 
 def _shrink_row(row: Row) -> Row:
     config = None if row.config is None else shrink(row.config)
     teacher = row.teacher and replace(row.teacher, row=_shrink_row(row.teacher.row))
     start = row.start and _shrink_row(row.start)
-    return replace(row, config=config, teacher=teacher, start=start, published=None)
+    parts = row.parts and (_shrink_row(row.parts[0]), _shrink_row(row.parts[1]))
+    return replace(row, config=config, teacher=teacher, start=start, parts=parts, published=None)
 
 
 def shrink(config: TrainConfig) -> TrainConfig:

@@ -44,6 +44,8 @@ class TrainConfig(Config):
         schedule: of the learning rate after the warm-up: "cosine" or "linear" to the final one, or "constant".
         warmup: share of all steps in which the learning rate rises from zero.
         label_smoothing: of the cross-entropy.
+        balance: learn as if all classes were equally frequent (Menon et al., 2021): what a cloud says, and not what was
+            to be expected before.
         start: a model to begin with, as `vnt.load` takes it. Classes, and the number of steps, may be others than its
             own: the layers that depend on them begin anew.
         teachers: models to learn from, as `vnt.load` takes them: half of the loss is then the distance to their mean
@@ -81,6 +83,7 @@ class TrainConfig(Config):
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
     warmup: float = 0.05
     label_smoothing: float = 0.0
+    balance: bool = False
     start: str = ""
     teachers: tuple[str, ...] = ()
     clip_norm: float = 1.0
@@ -104,6 +107,8 @@ class TrainConfig(Config):
         for name in ("warmup", "label_smoothing", "ema", "drop_points"):
             if getattr(self, name) >= 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
+        if self.balance and self.task != "classify":
+            raise ValueError("balance is of classes, and a forecast has none")
         if self.mix > 1:
             raise ValueError(f"mix must lie in [0, 1], got {self.mix}")
 

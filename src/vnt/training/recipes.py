@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from vnt.models.apart_config import ScanConfig
 from vnt.models.config import ClassifierConfig, ForecasterConfig
 from vnt.models.recipes import best_classifier, paper_classifier, paper_forecaster
 from vnt.models.rivals.config import TransformerClassifierConfig, TransformerForecasterConfig
@@ -83,6 +84,23 @@ def modelnet40_polka_dot() -> TrainConfig:
     return replace(modelnet40(), dataset="modelnet40_polka_dot", model=model, scale=1.0)
 
 
+def modelnet40_polka_dot_scan() -> TrainConfig:
+    """What polka dots say alone, for `vnt.combine`: within which radius they lie, of whole clouds."""
+    return replace(
+        modelnet40_polka_dot(),
+        model=ScanConfig(num_classes=40),
+        num_points=0,
+        mix=0.0,
+        epochs=40,
+        learning_rate=3e-3,
+        weight_decay=0.01,
+        label_smoothing=0.0,
+        balance=True,
+        ema=0.99,
+        precision="float32",
+    )
+
+
 def scanobjectnn() -> TrainConfig:
     """VN-Transformer on the hardest variant of ScanObjectNN."""
     return replace(modelnet40(), dataset="scanobjectnn_pb_t50_rs", model=best_classifier(15))
@@ -118,6 +136,7 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
         modelnet10,
         modelnet40_paper,
         modelnet40_polka_dot,
+        modelnet40_polka_dot_scan,
         scanobjectnn,
         womd,
         womd_transformer,

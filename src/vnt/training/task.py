@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from vnt.data.batches import Batch, CloudBatch, MotionBatch
@@ -144,16 +145,20 @@ def augmentations(config: TrainConfig, data: Data) -> list:
 
 
 class TaskLoss(nn.Module):
-    """Cross-entropy for clouds, the mean distance to the truth for tracks; a mean over the items of a batch."""
+    """Cross-entropy for clouds, the mean distance to the truth for tracks; a mean over the items of a batch.
 
-    def __init__(self, label_smoothing: float = 0.0):
+    ``shares`` of the classes are what was expected before: logits are then learned as what a cloud adds to that.
+    """
+
+    def __init__(self, label_smoothing: float = 0.0, shares: Float[Tensor, "classes"] | None = None):
         super().__init__()
         self.label_smoothing = label_smoothing
+        self.expected = None if shares is None else shares.log()
 
     def forward(self, output: Tensor, batch: Batch) -> Tensor:
         match batch:
             case CloudBatch() if batch.labels is not None:
-                logits = output.float()
+                logits = output.float() if self.expected is None else output.float() + self.expected
                 return nn.functional.cross_entropy(logits, batch.labels, label_smoothing=self.label_smoothing)
             case MotionBatch():
                 distance = (output[..., :3].float() - batch.future).norm(dim=-1)

@@ -42,13 +42,19 @@ class TaughtLoss(nn.Module):
 
 def make_loss(config: TrainConfig, data: Data, device: torch.device) -> nn.Module:
     """The loss that a config asks for, with its teachers in evaluation mode on the device."""
-    task = TaskLoss(config.label_smoothing)
+    task = TaskLoss(config.label_smoothing, _shares(data).to(device) if config.balance else None)
     if not config.teachers:
         return task
     for name in config.teachers:
         _require_same_answers(name, config, data)
     teachers = (load(name).to(device).eval().requires_grad_(False) for name in config.teachers)
     return TaughtLoss(task, (compiled(each, device, graphs=False) if config.compile else each for each in teachers))
+
+
+def _shares(data: Data) -> Tensor:
+    """How frequent each class is among the training clouds; one that is not there counts as half a cloud."""
+    counts = torch.bincount(data.train.tensors()["labels"], minlength=len(data.class_names)).clamp(min=0.5)
+    return counts / counts.sum()
 
 
 def _require_same_answers(teacher: str, config: TrainConfig, data: Data) -> None:
