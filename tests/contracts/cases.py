@@ -97,6 +97,7 @@ LAYERS: dict[str, LayerCase] = {
         gate=(2e-5, 1e-12),
     ),
     "encoder": LayerCase(lambda: vnt.VNEncoder(C, 4, depth=3), gate=STACK),
+    "encoder used twice": LayerCase(lambda: vnt.VNEncoder(C, 4, depth=2, repeats=2), gate=STACK),
     "latent encoder": LayerCase(lambda: vnt.VNLatentEncoder(C, 4, depth=1, num_latents=5), permutes=False, gate=STACK),
     "latent encoder, read back": LayerCase(
         lambda: vnt.VNLatentEncoder(C, 4, depth=1, num_latents=5, read_back=True), gate=STACK

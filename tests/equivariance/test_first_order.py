@@ -60,6 +60,7 @@ CASES = {
         forecaster(e, **READ_BACK),
         [torch.randn(3, 11, 3).cumsum(1), None, masked(3, 11).flip(-1)],
     ),
+    "used twice": lambda e: (classifier(e, repeats=2), [torch.randn(3, 20, 3)]),
     "chirality": lambda e: (classifier(e, chirality=True), [torch.randn(3, 20, 3)]),
     "forecaster": lambda e: (forecaster(e), [torch.randn(3, 11, 3).cumsum(1)]),
     "smooth forecaster": lambda e: (forecaster(e, num_motions=4), [torch.randn(3, 11, 3).cumsum(1)]),

@@ -3,6 +3,7 @@
 import sys
 from functools import partial
 
+import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given
@@ -172,6 +173,47 @@ def test_surroundings(s: Shape, scales: list[float], masked: bool):
     mask = random_mask(*s.batch, s.N) if masked else None
     actual = functional.surroundings(x, tuple(scales), mask)
     assert_close(actual, per_item(lambda v, m: oracles.surroundings(v, tuple(scales), m), s.batch, x, mask))
+
+
+@given(shapes(), st.sampled_from([0.2, 1.0]), st.booleans(), st.booleans())
+def test_scan(s: Shape, spacing: float, masked: bool, nothing: bool):
+    x, masses = s.randn(*s.batch, s.N, 3), s.randn(*s.batch, s.N, 2).square()
+    if nothing:
+        masses[..., 1] = 0
+    mask = random_mask(*s.batch, s.N) if masked else None
+    expected = per_item(lambda v, m, k: oracles.scan(v, m, spacing, 5, k), s.batch, x, masses, mask)
+    assert_close(functional.scan(x, masses, spacing, 5, mask), expected, 1e-9)  # next to the guard, 1e-6, shares cancel
+
+
+def test_scan_finds_the_radius_within_which_a_mass_lies():
+    """Spread over a square, and marked within 0.5 of a point: no other radius holds the mark as tightly."""
+    x = torch.rand(800, 3, dtype=torch.float64) * torch.tensor([2.0, 2.0, 0.0])
+    mark = ((x - torch.tensor([1.0, 1.0, 0.0])).norm(dim=-1) < 0.5).double()
+    found = functional.scan(x, mark[:, None], 0.1, 15)
+    assert found[0].argmax() + 1 == 5
+    assert functional.scan(x, torch.ones(800, 1, dtype=torch.float64), 0.1, 15).max() < 1e-12
+
+
+def test_scan_does_not_jump_and_has_finite_slopes():
+    x = torch.randn(30, 3, dtype=torch.float64)
+    x[7] = x[3]  # at no distance
+    x.requires_grad_()
+    masses = (torch.rand(30, 1, dtype=torch.float64) < 0.3).double()
+    found = functional.scan(x, masses, 0.3, 8)
+    (slope,) = torch.autograd.grad(found.sum(), x)
+    assert bool(slope.isfinite().all())
+    moved = functional.scan(x.detach() + 1e-9 * torch.randn_like(x), masses, 0.3, 8)
+    assert_close(moved, found.detach(), 1e-6)
+
+
+def test_scan_of_many_points_is_made_a_few_at_a_time(monkeypatch):
+    x, masses = torch.randn(2, 60, 3), torch.rand(2, 60, 1)
+    whole = functional.scan(x, masses, 0.3, 8)
+    monkeypatch.setattr(sys.modules["vnt.functional.scan"], "MOST_PAIRS", 700)
+    assert torch.allclose(functional.scan(x, masses, 0.3, 8), whole, rtol=1e-6, atol=1e-7)
+    for spacing, count in ((0.0, 8), (0.3, 0)):
+        with pytest.raises(ValueError, match="radii must be positive"):
+            functional.scan(x, masses, spacing, count)
 
 
 def test_surroundings_of_many_points_are_seen_a_few_at_a_time(monkeypatch):

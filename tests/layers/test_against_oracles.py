@@ -78,8 +78,9 @@ def block(layer, V, mask, context=None, own_mask=None):
 
 
 def encoder(layer, V, mask):
-    for part in layer.blocks:
-        V = block(part, V, mask)
+    for _ in range(layer.repeats):
+        for part in layer.blocks:
+            V = block(part, V, mask)
     return V if layer.final_norm is None else norm(layer.final_norm, mask)(V)
 
 
@@ -126,10 +127,10 @@ def test_attention_with_separate_arguments(s: Shape, heads, masked):
 
 @pytest.mark.parametrize("position", ["pre", "post"])
 @pytest.mark.parametrize("kinds", [("rms", "none"), ("layer", "batch"), ("batch", "rms")])
-@given(s=shapes(), masked=st.booleans())
-def test_encoder(position, kinds, s: Shape, masked):
+@given(s=shapes(), masked=st.booleans(), repeats=st.sampled_from([1, 2]))
+def test_encoder(position, kinds, s: Shape, masked, repeats):
     options = {"norm": kinds[0], "mlp_norm": kinds[1], "norm_position": position, "norm_eps": 1e-3}
-    layer = shaken(vnt.VNEncoder(4, 2, depth=2, spatial_dim=s.S, **options))
+    layer = shaken(vnt.VNEncoder(4, 2, depth=2, repeats=repeats, spatial_dim=s.S, **options))
     V = s.randn(s.N, 4, s.S)
     mask = random_mask(s.N) if masked else None
     kept = slice(None) if mask is None else mask
@@ -142,7 +143,7 @@ def test_encoder(position, kinds, s: Shape, masked):
 def test_latent_encoder(position, norms, read_back, s: Shape, masked):
     """Fig. 5: mean-project, cross-attention to the inputs, self-attention among the latents; tokens may read back."""
     options = {"norm": norms, "norm_position": position, "spatial_dim": s.S}
-    layer = shaken(vnt.VNLatentEncoder(4, 2, depth=1, num_latents=s.M, read_back=read_back, **options))
+    layer = shaken(vnt.VNLatentEncoder(4, 2, depth=1, num_latents=s.M, read_back=read_back, repeats=2, **options))
     V = s.randn(s.N, 4, s.S)
     mask = random_mask(s.N) if masked else None
     tokens = oracles.as_array(V) if layer.input_norm is None else norm(layer.input_norm, mask)(oracles.as_array(V))

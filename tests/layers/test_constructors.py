@@ -66,6 +66,7 @@ ARGUMENTS = {
             "channels": 8,
             "num_heads": 2,
             "depth": 1,
+            "repeats": 2,
             "norm": "layer",
             "norm_position": "post",
             "mlp_norm": "rms",
@@ -74,7 +75,7 @@ ARGUMENTS = {
     ),
     vnt.VNLatentEncoder: (
         (C, 4, 2, 3),
-        {"channels": 8, "num_heads": 2, "depth": 1, "num_latents": 4, "read_back": True, "norm": "layer"},
+        {"channels": 8, "num_heads": 2, "depth": 1, "num_latents": 4, "read_back": True, "repeats": 2, "norm": "layer"},
     ),
     vnt.VNMaxPool: ((C,), {"channels": 15, "tie_tolerance": 0.9}),
     vnt.VNMeanProject: ((C, 8, 3), {"in_channels": 15, "out_channels": 9, "num_latents": 4}),

@@ -30,6 +30,7 @@ CLASSIFIERS: dict[str, dict] = {
     "median": {"center": "median"},
     "raw": {"scale": "raw"},
     "scale-invariant": {"scale": "invariant"},
+    "used twice": {"repeats": 2},
     "chirality": {"chirality": True},
     "chirality early": {"chirality": True, "num_attributes": 2, "fusion": "early"},
     "batch norm": {"mlp_norm": "batch"},

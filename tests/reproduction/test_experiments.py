@@ -44,7 +44,9 @@ def test_every_row_is_a_model_of_its_own(make):
         for row in each.rows:
             if row.config is not None:
                 build_model(row.config.model)
-    configs = [f"{row.config} {row.teacher} {row.start}" for row in experiment.rows if row.config is not None]
+    configs = [
+        f"{row.config} {row.teacher} {row.start} {row.parts}" for row in experiment.rows if row.config is not None
+    ]
     assert len(set(configs)) == len(configs)
 
 

@@ -10,11 +10,12 @@ import torch
 
 from vnt.models.saving import load
 from vnt.reproduction import figures, pages
+from vnt.reproduction.classification import table2
 from vnt.reproduction.experiments import Experiment, Row, Teacher
 from vnt.reproduction.forecasting import table3
 from vnt.reproduction.reproduce import Reproduction
 from vnt.reproduction.running import Outcome, Settings, carry_out
-from vnt.reproduction.smoke import EPOCHS, shrink
+from vnt.reproduction.smoke import EPOCHS, shrink, smoke
 from vnt.training.recipes import recipe
 from vnt.training.run_folder import RunFolder
 
@@ -115,6 +116,21 @@ def test_a_row_goes_on_from_another(tmp_path):
     for outcome in outcomes:  # each from the run of its own seed
         before = load(tmp_path / "on" / f"first-I-{outcome.seed}").state_dict()
         assert all(torch.equal(value, before[name]) for name, value in load(outcome.folder).state_dict().items())
+
+
+def test_two_rows_are_put_together(tmp_path):
+    row = smoke(table2().only(("apart",))).rows[0]
+    row = replace(row, parts=(replace(row.parts[0], start=None), row.parts[1]))
+    both, settings = Experiment("both", "Both", "", (row,)), Settings(tmp_path, seeds=(1,), device="cpu")
+    outcomes = carry_out(both, settings)
+    names = ["apart-I-1", "dots_alone-I-1", "plain_0_finished-I-1"]
+    assert sorted(path.name for path in (tmp_path / "both").iterdir()) == names
+    parts = [sum(x.numel() for x in load(tmp_path / "both" / name).parameters()) for name in names]
+    assert outcomes[0].parameters == parts[0] == parts[1] + parts[2]
+    assert outcomes[0].violation < 1e-4
+    assert carry_out(both, settings) == outcomes
+    RunFolder(tmp_path / "both" / "plain_0_finished-I-1").note({"finished": False, "diverged": "the loss became nan"})
+    assert carry_out(both, settings)[0].diverged == "one of its parts: the loss became nan"
 
 
 def test_final_runs_train_on_all_and_choices_do_not(done):

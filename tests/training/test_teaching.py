@@ -51,6 +51,20 @@ def test_half_from_labels_and_half_from_the_teachers():
     assert all(teacher.logits.grad is None for teacher in teachers)
 
 
+def test_balance_learns_what_a_cloud_adds_to_how_frequent_classes_are():
+    data = clouds()
+    data = replace(data, train=data.train.rows(torch.arange(33)))  # as many of each class would be no test
+    loss = make_loss(config(balance=True), data, torch.device("cpu"))
+    batch, output = data.train.rows(torch.arange(4)), torch.randn(4, 5)
+    counts = torch.bincount(data.train.labels, minlength=5)
+    assert len(set(counts.tolist())) > 1
+    expected = nn.functional.cross_entropy(output + (counts / counts.sum()).log(), batch.labels)
+    torch.testing.assert_close(loss(output, batch), expected)
+    assert make_loss(config(), data, torch.device("cpu"))(output, batch) != expected
+    with pytest.raises(ValueError, match="balance is of classes"):
+        motion_config(balance=True)
+
+
 def test_forecasts_are_taught_too():
     batch = tracks().train.rows(torch.arange(4))
     batch = replace(batch, known=torch.rand(4, batch.future.shape[1]) < 0.5)  # a teacher knows every step

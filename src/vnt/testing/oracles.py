@@ -6,7 +6,7 @@ formula to the letter. Use them to check a kernel of your own.
 """
 
 from collections.abc import Sequence
-from math import exp, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,6 +243,24 @@ def surroundings(points: ArrayLike, scales: tuple[float, ...], mask: ArrayLike |
             M = C / (np.trace(C) + 0.1 * scale**2)
             offset = (mean - x[i]) / scale
             out[i, 4 * number : 4 * number + 4] = [offset, M @ x[i], M @ offset, M @ M @ x[i]]
+    return out
+
+
+def scan(points: ArrayLike, masses: ArrayLike, spacing: float, num_radii: int, mask: ArrayLike | None = None) -> Array:
+    """The best ball of each radius for each mass (N, d), by loops over balls and points; (d, num_radii)."""
+    x, m = as_array(points), as_array(masses)
+    kept = [n for n in range(len(x)) if mask is None or bool(as_array(mask)[n])]
+    out = np.zeros((m.shape[1], num_radii))
+    for i in range(m.shape[1]):
+        total = sum(m[n, i] for n in kept)
+        for k in range(1, num_radii + 1):
+            for center in kept:
+                inside = [min(max(0.5 + k - sqrt(sum((x[center] - x[n]) ** 2)) / spacing, 0), 1) for n in kept]
+                p = sum(w * m[n, i] for w, n in zip(inside, kept, strict=True)) / total if total > 0 else 0
+                q = sum(inside) / len(kept)
+                p, q = (min(max(share, 1e-6), 1 - 1e-6) for share in (p, q))
+                if p > q:
+                    out[i, k - 1] = max(out[i, k - 1], p * log(p / q) + (1 - p) * log((1 - p) / (1 - q)))
     return out
 
 
