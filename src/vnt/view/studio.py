@@ -196,11 +196,11 @@ class CloudStudio:
 
     @property
     def num_blocks(self) -> int:
-        """Blocks of the equivariant model in which points attend to points."""
-        model = self.pair.ours.model
-        if self.pair.ours.about["model"].get("num_latents"):
+        """Blocks of the equivariant model in which points attend to points; one that is used twice counts twice."""
+        model, settings = self.pair.ours.model, self.pair.ours.about["model"]
+        if settings.get("num_latents"):
             return 0  # points attend to latents
-        return sum(isinstance(module, VNMultiheadAttention) for module in model.modules())
+        return settings.get("repeats", 1) * sum(isinstance(module, VNMultiheadAttention) for module in model.modules())
 
     def nearest(self, R: Matrix, origin: NDArray, direction: NDArray) -> int | None:
         """The seen point that a ray passes closest to, if by less than a tenth of the cloud's radius."""
