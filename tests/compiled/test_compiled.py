@@ -11,7 +11,7 @@ from torch.export import Dim
 
 import vnt
 from contracts.cases import LAYERS, cloud, make
-from models.cases import CLASSIFIERS, classifier, forecaster, inputs_for
+from models.cases import CLASSIFIERS, apart, classifier, forecaster, inputs_for
 from vnt.testing import equivariance_error
 
 HAS_COMPILER = shutil.which("g++") is not None or shutil.which("clang++") is not None
@@ -20,6 +20,7 @@ BACKEND = "inductor" if HAS_COMPILER else "aot_eager"  # without a C++ compiler 
 MODELS = [(classifier, name) for name in CLASSIFIERS] + [
     (forecaster, name) for name in ("default", "early", "late", "latents late", "edges", "normals", "batch norm")
 ]
+MODELS.append((apart, "default"))
 IN_FULL = [(classifier, "default"), (forecaster, "default"), (classifier, "latents early"), (forecaster, "late")]
 
 

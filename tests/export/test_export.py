@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import vnt
-from models.cases import classifier, forecaster
+from models.cases import apart, classifier, forecaster
 from vnt.cli.main import main
 from vnt.data.cloud_files import read_cloud
 from vnt.export import artefacts, export
@@ -49,6 +49,7 @@ def by_name(signature, inputs):
         (classifier, "latents read back late"),
         (classifier, "normals early"),
         (forecaster, "late"),
+        (apart, "default"),
     ],
     ids=name_of,
 )
@@ -72,6 +73,7 @@ def test_a_program_is_the_model(make, name, tmp_path):
         (classifier, "latents read back late", {"mask": True}),
         (classifier, "normals", {"precision": "float16"}),
         (forecaster, "motions", {"mask": True}),
+        (apart, "surroundings", {"mask": True}),
     ],
     ids=name_of,
 )

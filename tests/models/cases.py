@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 import vnt
+from vnt.models.apart import ApartClassifier
+from vnt.models.apart_config import ApartConfig, ScanConfig
 
 CLASSIFIERS: dict[str, dict] = {
     "default": {},
@@ -95,6 +97,13 @@ def forecaster(name: str, dtype: torch.dtype = torch.float64, **more) -> vnt.VNT
     if model.mixing is not None:  # which begins at zero, and then there would be nothing to test
         torch.nn.init.normal_(model.mixing.amounts[-1].weight, std=0.1)
     return model.to(dtype)
+
+
+def apart(name: str, dtype: torch.dtype = torch.float64) -> ApartClassifier:
+    """Shape in the arrangement of that name, and attributes by themselves."""
+    evidence = ScanConfig(num_classes=5, num_attributes=2, num_radii=12, hidden_channels=16, dropout=0.0)
+    config = ApartConfig(num_classes=5, num_attributes=2, shape=classifier(name).config, evidence=evidence)
+    return ApartClassifier(config).to(dtype)
 
 
 def inputs_for(model: nn.Module, *size: int, dtype: torch.dtype = torch.float64) -> Inputs:

@@ -8,16 +8,16 @@ import torch
 
 import vnt
 from helpers import assert_close, centred_logits, random_mask
+from models.cases import apart
 from training.tasks import clouds, config
 from vnt.models.apart import ApartClassifier, ScanClassifier
-from vnt.models.apart_config import ApartConfig, ScanConfig
+from vnt.models.apart_config import ScanConfig
 from vnt.models.kinds import model_from_dict, model_to_dict
 from vnt.testing import equivariance_error
 from vnt.training.combining import combine
 
-SCAN = ScanConfig(num_classes=5, num_attributes=2, num_radii=12, hidden_channels=16)
-SHAPE = vnt.ClassifierConfig(num_classes=5, channels=16, num_heads=4, point_channels=16, head_channels=16)
-APART = ApartConfig(num_classes=5, num_attributes=2, shape=SHAPE, evidence=SCAN)
+APART = apart("default").config
+SCAN, SHAPE = APART.evidence, APART.shape
 MODELS = {"scan": lambda: ScanClassifier(SCAN), "apart": lambda: ApartClassifier(APART)}
 EACH = pytest.mark.parametrize("name", MODELS)
 
@@ -33,9 +33,6 @@ def model_and_input(name, dtype=torch.float64):
 def test_turning_and_moving_a_cloud_changes_nothing(name, training, dtype, gate):
     model, points, attributes = model_and_input(name, dtype)
     model.requires_grad_(False)
-    for part in model.modules():  # the same answers twice, and statistics of the batch
-        if isinstance(part, torch.nn.Dropout):
-            part.p = 0.0
     model.train(training)
     error = equivariance_error(centred_logits(lambda x: model(x, attributes)), [points], ["point"], "scalar")
     assert error < gate
@@ -113,7 +110,8 @@ def test_every_setting_of_the_scan_changes_something():
         for name, value in changes.items()
     }
     assert len({*sizes.values(), tuple(x.shape for x in ScanClassifier(SCAN).parameters())}) == len(changes) + 1
-    assert any(isinstance(part, torch.nn.Dropout) and part.p == 0.2 for part in ScanClassifier(SCAN).modules())
+    parts = ScanClassifier(replace(SCAN, dropout=0.3)).modules()
+    assert [part.p for part in parts if isinstance(part, torch.nn.Dropout)] == [0.3, 0.3]
     with pytest.raises(ValueError, match="num_attributes must be at least 1"):
         replace(SCAN, num_attributes=0)
 

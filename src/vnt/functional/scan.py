@@ -37,8 +37,8 @@ def scan(
     x = blank(x, mask)
     weights = torch.cat([blank(torch.ones_like(x[..., :1]), mask), masses], -1)
     weights = weights / weights.sum(-2, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
-    size = x.shape[-2] if torch.compiler.is_compiling() else max(1, MOST_PAIRS // max(1, x[..., 0].numel()))
-    shares = torch.cat([_shares(rows, x, weights, spacing, num_radii) for rows in x.split(size, -2)], -3)
+    parts = [x] if torch.compiler.is_compiling() else x.split(max(1, MOST_PAIRS // max(1, x[..., 0].numel())), -2)
+    shares = torch.cat([_shares(rows, x, weights, spacing, num_radii) for rows in parts], -3)
     of_points, of_mass = shares[..., :1, :], shares[..., 1:, :]
     return masked_max(_divergence(of_mass, of_points), mask, -3).to(dtype)
 
