@@ -16,7 +16,8 @@ T = TypeVar("T")
 class RefuseUnknownKeys(type):
     """Makes a dataclass answer an unknown key with a ValueError that names the nearest known one.
 
-    Lists become tuples: JSON has none, and a frozen config must not hold what can change.
+    Lists become tuples: JSON has none, and a frozen config must not hold what can change. What JSON has of a config
+    inside another one becomes one again.
     """
 
     def __call__(cls, *args: Any, **values: Any) -> Any:
@@ -25,6 +26,10 @@ class RefuseUnknownKeys(type):
             if key not in known:
                 raise ValueError(f"{cls.__name__} has no key {key!r}; {suggest(key, known)}")
         given = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        if any(isinstance(value, dict) for value in given.values()):
+            hints = get_type_hints(cls)
+            inside = {key for key, value in given.items() if isinstance(value, dict) and type(hints[key]) is type(cls)}
+            given |= {key: hints[key](**given[key]) for key in inside}
         return super().__call__(*args, **given)
 
 

@@ -1,7 +1,7 @@
 """Configs of models that judge shape and attributes apart. No torch."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from vnt.configuration import Config
 from vnt.models.config import ClassifierConfig, require_dropout, require_scales
@@ -59,10 +59,6 @@ class ApartConfig(Config):
     weight: float = 0.6
 
     def __post_init__(self) -> None:
-        for name, cls in (("shape", ClassifierConfig), ("evidence", ScanConfig)):
-            value: Any = getattr(self, name)
-            if isinstance(value, dict):  # as JSON has it
-                object.__setattr__(self, name, cls(**value))
         super().__post_init__()
         self._require_at_least(0, "weight")
         if self.shape.num_attributes:
