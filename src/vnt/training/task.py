@@ -26,6 +26,7 @@ from vnt.data.transforms import (
     SlideWindow,
 )
 from vnt.geometry import masked_mean
+from vnt.models.apart_config import ApartConfig
 from vnt.models.kinds import ModelConfig
 from vnt.models.saving import read_about
 from vnt.training.config import TrainConfig
@@ -86,6 +87,10 @@ def fit_model(config: ModelConfig, data: Data, known: Path | str = "") -> ModelC
 
     Where training goes on from a ``known`` model, as `vnt.load` takes it, attributes stay in that one's units.
     """
+    if isinstance(config, ApartConfig):
+        raise ValueError(
+            "a model of an ApartConfig is not trained: its parts are trained, and put together by vnt.combine"
+        )
     values: dict[str, Any] = {}
     match data.train:
         case CloudBatch():
