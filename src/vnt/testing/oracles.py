@@ -257,8 +257,7 @@ def scan(points: ArrayLike, masses: ArrayLike, spacing: float, num_radii: int, m
             for center in kept:
                 inside = [min(max(0.5 + k - sqrt(sum((x[center] - x[n]) ** 2)) / spacing, 0), 1) for n in kept]
                 p = sum(w * m[n, i] for w, n in zip(inside, kept, strict=True)) / total if total > 0 else 0
-                q = sum(inside) / len(kept)
-                p, q = (min(max(share, 1e-6), 1 - 1e-6) for share in (p, q))
+                p, q = (min(max(share, 1e-6), 1 - 1e-6) for share in (p, sum(inside) / len(kept)))
                 if p > q:
                     out[i, k - 1] = max(out[i, k - 1], p * log(p / q) + (1 - p) * log((1 - p) / (1 - q)))
     return out
