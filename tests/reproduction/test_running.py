@@ -55,6 +55,11 @@ def test_what_has_finished_is_not_trained_again(done):
     assert weights.stat().st_mtime_ns == before
 
 
+def test_what_was_trained_on_one_device_is_looked_at_on_another(done):
+    settings, outcomes = done
+    assert carry_out(experiment(), replace(settings, device="auto")) == outcomes
+
+
 def test_a_look_at_fewer_points_is_not_the_table_s(done):
     settings, outcomes = done
     run = RunFolder(outcomes[0].folder)

@@ -131,9 +131,10 @@ class _Trainer:
     def _train_once(self, config: TrainConfig, run: RunFolder) -> str:
         """Train, unless that has been done; says why the run diverged, where it did."""
         teachers = tuple(Path(teacher).name for teacher in config.teachers)  # wherever their folders lie
-        asked = json.loads(replace(config, teachers=teachers, start=Path(config.start).name).to_json())
+        anywhere = replace(config, teachers=teachers, start=Path(config.start).name, device="auto")
+        asked = json.loads(anywhere.to_json())
         about = run.about()
-        if "asked" in about and TrainConfig.from_dict(about["asked"]) != TrainConfig.from_dict(asked):
+        if "asked" in about and replace(TrainConfig.from_dict(about["asked"]), device="auto") != anywhere:
             raise ValueError(
                 f"{run.path}: trained with other settings than are asked for now; --out names another folder"
             )
