@@ -121,13 +121,15 @@ def test_predict_csv_into_a_file(trained, scans, vnt, tmp_path):
 
 def test_a_bad_file_does_not_stop_the_others(trained, scans, vnt, tmp_path):
     (tmp_path / "bad.ply").write_text("nonsense")
-    code, out, _ = vnt(
-        "predict", tmp_path / "bad.ply", scans / "ball" / "0.xyz", "--model", trained, "--format", "json"
-    )
-    assert code == 0
-    bad, good = json.loads(out)
+    files = (tmp_path / "bad.ply", tmp_path / "missing.ply", scans / "ball" / "0.xyz")
+    code, out, err = vnt("predict", *files, "--model", trained, "--format", "json")
+    assert code == 1  # so that a script can tell
+    assert err.startswith(f"vnt: 2 could not be read: {files[0]}: ")
+    bad, missing, good = json.loads(out)
     assert "bad.ply" in bad["error"]
+    assert "missing.ply: no such file" in missing["error"]
     assert good["class_1"] == "ball"
+    assert vnt("predict", *files, "--model", trained)[1].split("\n")[0].split()[-1] == "error"  # the last column
     code, _, err = vnt("predict", tmp_path / "bad.ply", "--model", trained)
     assert code == 2
     assert err.startswith("vnt: ")
@@ -190,6 +192,30 @@ def test_predict_tracks(forecaster, vnt, tmp_path):
     assert rows[-1]["seconds"] == 3.0
 
 
+def test_a_bad_table_does_not_stop_the_others(forecaster, vnt, tmp_path):
+    header, rows = "track_id,t,x,y\n", [f"a,{t / 10},{t},0" for t in range(15)]
+    (tmp_path / "good.csv").write_text(header + "\n".join(rows))
+    (tmp_path / "bad.csv").write_text(header + "a,0,nan,0\n")
+    (tmp_path / "milliseconds.csv").write_text(header + "\n".join(f"a,{100 * t},{t},0" for t in range(15)))
+    files = ("bad.csv", "good.csv", "milliseconds.csv", "missing.csv")
+    code, out, err = vnt("predict", *files, "--model", forecaster, "--format", "json")
+    assert code == 1
+    assert "3 could not be read: bad.csv" in err
+    bad, *good, late, missing = json.loads(out)
+    assert "bad.csv: line 2: column 'x' is not a finite number" in bad["error"]
+    assert len(good) == 30
+    assert "times must be in seconds" in late["error"]
+    assert "missing.csv: no such file" in missing["error"]
+
+
+def test_tables_of_results_are_not_cut_where_nobody_looks(trained, vnt, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    folder = tmp_path / ("a long name " * 12).strip()
+    folder.mkdir()
+    (folder / "a.xyz").write_text("0 0 0\n1 0 0\n0 1 0\n0 0 1\n")
+    assert str(folder / "a.xyz") in vnt("predict", folder, "--model", trained)[1]
+
+
 def test_a_bundled_name_is_the_bundled_model_whatever_folders_there_are(vnt, tmp_path):
     (tmp_path / "shapes").mkdir()
     assert vnt("evaluate", "shapes", "--split", "val", "--rotations", "I", "--num-points", 16)[0] == 0
@@ -201,6 +227,15 @@ def test_a_table_of_tracks_is_no_cloud(vnt, tmp_path):
     code, _, err = vnt("predict", "tracks.csv", "--model", "shapes")
     assert code == 2
     assert "a table of tracks, and the model is for clouds" in " ".join(err.split())
+
+
+def test_nor_by_another_suffix_or_with_blanks(vnt, tmp_path):
+    rows = [f"1 {n} {n} 0 {n}" for n in range(9)]
+    (tmp_path / "tracks.txt").write_text("\n".join(["track_id t x y z", *rows]) + "\n")
+    code, _, err = vnt("predict", "tracks.txt", "--model", "shapes")
+    assert code == 2
+    assert "a table of tracks, and the model is for clouds" in " ".join(err.split())
+    assert "tracks" in vnt("data", "info", "tracks.txt")[1]
 
 
 @pytest.mark.parametrize("name", ["motion_linear", "motion_constant_velocity"])
@@ -302,7 +337,7 @@ def test_resume_after_an_interruption(vnt, tmp_path):
     [
         (["train", "shapez"], "no recipe 'shapez'; did you mean 'shapes'?"),
         (["train", "modelnet40", "--device", "cpu", "--data", "."], "ModelNet40 is not in"),
-        (["train", "shapes", "--dataset", "nothing"], "no data set 'nothing'"),
+        (["train", "shapes", "--dataset", "nothing"], "no data set 'nothing', and no such folder of clouds"),
         (["train", "shapes", "--epochs", "0"], "epochs must be at least 1"),
         (["train", "motion", "--out", "/proc/run"], "[Errno"),
         (["train", "motion", "--device", "mps"], "device must be 'auto', 'cpu'"),

@@ -23,6 +23,12 @@ def test_export_is_one_file(tmp_path, capsys):
     assert capsys.readouterr().out.strip() == str(page)
 
 
+def test_export_needs_no_server():
+    """`viser` is an extra; a page on its own can do without."""
+    blocked = "import sys; sys.modules['viser'] = None; import vnt.view.gallery"
+    assert subprocess.run([sys.executable, "-c", blocked]).returncode == 0
+
+
 def test_a_file_that_is_not_there(capsys):
     assert main(["view", "nowhere.off"]) == 2
     assert "nowhere.off: no such file" in capsys.readouterr().err

@@ -85,6 +85,25 @@ def test_normals_of_some_clouds_only_are_left_out():
     assert batch.attributes is None
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: collate([Cloud(np.zeros((2, 3)))], [0, 1]),
+            r"labels of the shape \(2,\) do not fit: 2, and 1 in points",
+        ),
+        (lambda: collate([Cloud(np.zeros((2, 3)))], [0.5]), "labels must be whole numbers"),
+        (lambda: CloudBatch(points=torch.zeros(4, 10, 2)), "do not fit: 2, and 3 of space"),
+        (lambda: CloudBatch(points=torch.zeros(10, 3)), "points must have 3 axes"),
+        (lambda: CloudBatch(points=torch.zeros(4, 10, 3), mask=torch.ones(4, 9) > 0), "mask .* 9, and 10 in points"),
+        (lambda: MotionBatch(past=torch.zeros(9, 5, 3), future=torch.zeros(8, 2, 3)), "future .* 8, and 9 in past"),
+    ],
+)
+def test_what_belongs_together_has_one_length(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
 def test_messages():
     with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
         Batches(whole(), 0)

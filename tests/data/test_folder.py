@@ -68,6 +68,14 @@ def test_folders_say_what_a_cloud_is_for(root, layout, val):
     assert len(load_folder(root, "train+val")) == (28 if val else 24)
 
 
+@pytest.mark.parametrize("sides", [("Train", "Test"), ("training", "testing")])
+@pytest.mark.parametrize("layout", ["{side}/{name}/{n}.xyz", "{name}/{side}/{n}.xyz"])
+def test_folders_may_be_called_otherwise(root, layout, sides):
+    write(root, *(layout.format(side=side, name=name, n=n) for side in sides for name in "ab" for n in range(12)))
+    assert load_folder(root).class_names == ("a", "b")
+    assert len(load_folder(root, "test")) == 24
+
+
 def test_what_programs_leave_behind_is_no_class(root):
     write(root, *(f"{name}/{n}.xyz" for name in ("a", "b", ".ipynb_checkpoints", "__MACOSX") for n in range(12)))
     write(root, *(f"a/.thumbnails/{n}.xyz" for n in range(12)))
@@ -93,12 +101,19 @@ def test_a_class_may_be_called_train(root):
         (["train/a/1.xyz", "train/b/1.xyz", "test/a/1.xyz", "c/1.xyz"], "clouds in c are neither in train nor in test"),
         (["a/train/1.xyz", "a/test/1.xyz", "b/1.xyz"], "1.xyz: other clouds are in folders train and test"),
         (["a/1.xyz", "b/1.xyz", "c/1.e57"], "1.e57: no cloud in this class is of a known format"),
-        (["a/1.xyz", "a/2.xyz"], r"found \['a'\]"),
+        (["a/1.xyz", "a/2.xyz"], "one for each of two classes at least, found only 'a'"),
     ],
 )
 def test_what_would_be_left_out_is_told(root, files, message):
     with pytest.raises(ValueError, match=message):
         load_folder(write(root, *files))
+
+
+def test_tables_of_tracks_are_converted_first(root):
+    root.mkdir()
+    (root / "day0.csv").write_text("track_id,t,x,y\na,0,0,0\na,1,0,0\n")
+    with pytest.raises(ValueError, match="found none; tables of tracks become a file to train on by vnt data convert"):
+        load_folder(root)
 
 
 def test_a_link_that_moves_to_another_class_takes_its_label_along(root):

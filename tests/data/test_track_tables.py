@@ -24,7 +24,7 @@ def test_rows_and_columns_in_any_order(tmp_path):
     np.testing.assert_allclose(recording.attributes[0, :, 0], [5, 7, 9], atol=1e-6)
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", " ", "   "])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_delimiters_line_ends_and_byte_order_marks(tmp_path, delimiter, end):
     lines = ["track,timestamp,x,y,z", "7,0,1,2,3", "7,1,2,3,4"]
@@ -41,6 +41,13 @@ def test_resampling_to_another_rate(tmp_path):
     np.testing.assert_array_equal(recording.valid, [[1, 1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1, 1]])
     np.testing.assert_allclose(recording.positions[0, :5, 0], [0, 2.5, 5, 7.5, 10])
     np.testing.assert_allclose(recording.positions[1, 2:, 1], [0, 0.25, 0.5, 0.75, 1])
+
+
+def test_times_in_milliseconds_are_not_taken_for_seconds(tmp_path):
+    path = write(tmp_path, "track_id,t,x,y\n" + "".join(f"a,{100 * n},{n},0\n" for n in range(9)))
+    with pytest.raises(ValueError, match=r"sightings are 100 s apart, and steps of 0.1 s are wanted.*in seconds"):
+        read_tracks(path, rate=10)
+    assert read_tracks(path).dt == 100  # of its own rate there is nothing to be said
 
 
 def test_long_gaps_are_not_filled_but_their_ends_are_valid(tmp_path):
@@ -117,6 +124,7 @@ def test_rate_and_gap_must_be_positive(tmp_path, name):
         ("id,time,x,y,z", True),
         ("track;t;x;y;z", True),
         ("Track\tTimestamp\tX\tY", True),
+        ("track_id t  x y z", True),
         ('"track_id", "t", "x", "y", "my speed"', True),
         ("x,y,z,intensity,timestamp", False),
         ("id,x,y,z", False),

@@ -20,7 +20,7 @@ from vnt.training.checkpoint import load_state
 from vnt.training.loop import train
 from vnt.training.optimizer import make_optimizer
 from vnt.training.run_folder import RunFolder
-from vnt.training.runs import evaluate
+from vnt.training.runs import evaluate, summarize
 from vnt.training.task import Data
 
 
@@ -265,6 +265,27 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path):
         train(config(), tmp_path / "run", data=clouds(), loss=lambda output, batch: output.sum() * float("nan"))
 
 
+def test_what_diverged_at_once_is_in_nobodys_way(tmp_path):
+    with pytest.raises(ValueError, match="the loss became"):
+        train(config(), tmp_path, data=clouds(), loss=lambda output, batch: output.sum() * float("nan"))
+    (line,) = summarize(tmp_path)
+    assert (line["state"], line["data"]) == ("diverged", "your own")
+    assert train(config(), tmp_path, data=clouds()).finished
+    assert summarize(tmp_path)[0]["state"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"class_names": ()}, "need class_names"),
+        ({"class_names": ("a", "b")}, "labels from 0 to 4 do not fit 2 class_names"),
+    ],
+)
+def test_classes_need_names(tmp_path, change, message):
+    with pytest.raises(ValueError, match=message):
+        train(config(), tmp_path, data=replace(clouds(), **change))
+
+
 @pytest.mark.parametrize(
     ("act", "message"),
     [
@@ -282,7 +303,7 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path):
             lambda folder: train(config(teachers=("shapes",)), folder / "x", data=clouds()),
             "knows 21 classes, which are not",
         ),
-        (lambda folder: train(config(dataset="shapez"), folder / "x"), "no data set 'shapez'; did you mean 'shapes'"),
+        (lambda folder: train(config(dataset="shapez"), folder / "x"), "no data set 'shapez', .*did you mean 'shapes'"),
     ],
 )
 def test_messages(tmp_path, act, message):

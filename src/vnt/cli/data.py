@@ -149,6 +149,10 @@ class Convert:
             f"{self.output}: {len(windows):,} windows of {scenarios:,} scenarios, {tests:,} of them test, "
             f"{self.output.stat().st_size / 2**20:.1f} MiB"
         )
+        if tests == 0 and self.test_fraction > 0:
+            _say(
+                "nothing is left to test on: whole scenarios are drawn; convert more of them, or raise --test-fraction"
+            )
 
 
 @dataclass

@@ -29,7 +29,10 @@ COMMANDS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command line; returns the exit code: 0 done, 1 interrupted, 2 something was wrong with what was asked."""
+    """Run a command line; returns the exit code.
+
+    0 done, 1 interrupted, or not all of it could be done, 2 something was wrong with what was asked.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words or bool(os.environ.get("VNT_DEBUG"))
     words = [word for word in words if word != "--debug"]
@@ -44,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
         if command not in COMMANDS:
             raise ValueError(f"no command {command!r}; {suggest(command, COMMANDS)}")
         module = "importing" if command == "import" else command  # the word is Python's own
-        import_module(f"vnt.cli.{module}").run(rest)
+        code = import_module(f"vnt.cli.{module}").run(rest)
     except KeyboardInterrupt:
         sys.stderr.write("\nvnt: interrupted\n")
         return 1
@@ -60,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         advice = ": lower batch_size, num_points or the size of the model" if is_memory else ""
         sys.stderr.write(f"vnt: {' '.join(str(error).split())[:2000]}{advice}\n")
         return 2
-    return 0
+    return code or 0
 
 
 def _help() -> str:

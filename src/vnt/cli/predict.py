@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional
 
+from vnt.cli.printing import result_width
+
 
 @dataclass(frozen=True)
 class Options:
@@ -34,8 +36,8 @@ class Options:
     """Where to compute; "auto" takes a GPU where there is one."""
 
 
-def run(arguments: list[str]) -> None:
-    """Parse and run ``vnt predict ...``."""
+def run(arguments: list[str]) -> int:
+    """Parse and run ``vnt predict ...``; 1 where some of the files could not be read."""
     options = tyro.cli(Options, args=arguments, prog="vnt predict")
     if not options.files:
         raise ValueError("vnt predict needs files or folders")
@@ -48,12 +50,18 @@ def run(arguments: list[str]) -> None:
     about = read_about(options.model)
     model = load(options.model).to(choose_device(options.device))
     rows = _clouds(options, model, about) if "num_classes" in about["model"] else _tracks(options, model, about)
+    failed = [row["error"] for row in rows if "error" in row]
+    if len(failed) == len(rows):
+        raise ValueError(failed[0])
     text = {"json": _as_json, "csv": _as_csv, "table": _as_table}[options.format](rows)
     if options.output is None:
         sys.stdout.write(text)
-        return
-    with atomic_write(options.output) as path:
-        path.write_text(text)
+    else:
+        with atomic_write(options.output) as path:
+            path.write_text(text)
+    if failed:
+        sys.stderr.write(f"vnt: {len(failed)} could not be read: {failed[0]}{', ...' if len(failed) > 1 else ''}\n")
+    return int(bool(failed))
 
 
 def _clouds(options: Options, model: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
@@ -73,28 +81,44 @@ def _clouds(options: Options, model: Any, about: dict[str, Any]) -> list[dict[st
         if answer.scaled is not None:
             row["scaled_by"] = float(f"{answer.scaled:.3g}")
         rows.append(row | ({"error": answer.error} if answer.error else {}))
-    if all("error" in row for row in rows):
-        raise ValueError(rows[0]["error"])
     return rows
 
 
 def _tracks(options: Options, model: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
-    from vnt.data.conversion import find_files, recordings_in
-    from vnt.evaluation.predict import predict_tracks
+    from vnt.data.conversion import find_files
 
-    rate, rows = 1 / about["dt"], []
-    for path in find_files(list(options.files)):
-        for recording in recordings_in(path, rate=rate):
-            ends = dict(zip(recording.track_ids, recording.valid, strict=True))
-            for name, future in predict_tracks(model, about, recording).items():
-                last = recording.start + about["dt"] * int(ends[name].nonzero()[0][-1])
-                for step, place in enumerate(future, start=1):
-                    ahead = step * about["dt"]
-                    when = {"t": round(last + ahead, 4), "seconds": round(ahead, 4)}
-                    where = {axis: round(float(value), 6) for axis, value in zip("xyz", place, strict=True)}
-                    rows.append({"scenario": recording.name, "track": name} | when | where)
-    if not rows:
-        raise ValueError(f"{options.files[0]}: no track in it was seen twice among its last steps")
+    rows = []
+    for source in options.files:
+        try:
+            for path in find_files(source):
+                rows += _tracks_of(path, model, about)
+        except (ValueError, OSError) as error:
+            rows.append({"scenario": source.stem, "error": str(error)})
+    return rows
+
+
+def _tracks_of(path: Path, model: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
+    """The forecasts of one file, or why there are none."""
+    from vnt.data.conversion import recordings_in
+    from vnt.evaluation.predict import predict_tracks
+    from vnt.files import blame
+
+    rows = []
+    try:
+        with blame(path):
+            for recording in recordings_in(path, rate=1 / about["dt"]):
+                ends = dict(zip(recording.track_ids, recording.valid, strict=True))
+                for name, future in predict_tracks(model, about, recording).items():
+                    last = recording.start + about["dt"] * int(ends[name].nonzero()[0][-1])
+                    for step, place in enumerate(future, start=1):
+                        ahead = step * about["dt"]
+                        when = {"t": round(last + ahead, 4), "seconds": round(ahead, 4)}
+                        where = {axis: round(float(value), 6) for axis, value in zip("xyz", place, strict=True)}
+                        rows.append({"scenario": recording.name, "track": name} | when | where)
+            if not rows:
+                raise ValueError("no track in it was seen twice among its last steps")
+    except (ValueError, OSError) as error:
+        return [{"scenario": path.stem, "error": str(error)}]
     return rows
 
 
@@ -104,7 +128,7 @@ def _as_json(rows: list[dict[str, Any]]) -> str:
 
 def _as_csv(rows: list[dict[str, Any]]) -> str:
     text = io.StringIO()
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = _names(rows)
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -116,16 +140,23 @@ def _as_table(rows: list[dict[str, Any]]) -> str:
     from rich.markup import escape
     from rich.table import Table
 
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = _names(rows)
     table = Table(*(name.replace("_", " ") for name in names), box=None, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(*(escape(_word(name, row.get(name, ""))) for name in names))
     text = io.StringIO()
-    Console(file=text, width=None if sys.stdout.isatty() else 160).print(table)
+    Console(file=text, width=result_width()).print(table)
     return text.getvalue()
 
 
+def _names(rows: list[dict[str, Any]]) -> list[str]:
+    """Of the columns: those of what came first, and errors last."""
+    return sorted(dict.fromkeys(name for row in rows for name in row), key=lambda name: name == "error")
+
+
 def _word(name: str, value: Any) -> str:
+    if value == "":
+        return ""
     if name in ("x", "y", "z"):
         return f"{value:.3f}"
-    return f"{value:.1%}" if name.startswith("probability") and value != "" else str(value)
+    return f"{value:.1%}" if name.startswith("probability") else str(value)

@@ -8,6 +8,8 @@ from pathlib import Path
 import tyro
 from tyro.conf import Positional
 
+from vnt.cli.printing import result_width
+
 
 @dataclass(frozen=True)
 class Options:
@@ -38,7 +40,7 @@ def run(arguments: list[str]) -> None:
         table = Table("setting", *map(str, options.folders), box=None, header_style="bold", pad_edge=False)
         for name, (one, two) in different.items():
             table.add_row(name, str(one), str(two))
-        Console().print(table if different else "no setting differs")
+        Console(width=result_width()).print(table if different else "no setting differs")
         return
     root = options.folders[0] if options.folders else Path("runs")
     if not root.is_dir():
@@ -54,7 +56,7 @@ def run(arguments: list[str]) -> None:
     table = Table(*names, box=None, header_style="bold", pad_edge=False)
     for line in lines:
         table.add_row(*(escape(_word(line.get(name))) for name in names))
-    Console().print(table)
+    Console(width=result_width()).print(table)
 
 
 def _word(value: object) -> str:

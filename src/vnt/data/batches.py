@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +17,21 @@ B = TypeVar("B", bound="Batch")
 
 class Batch:
     """Rows of tensors that belong together; the subclasses say which."""
+
+    AXES: ClassVar[dict[str, str]] = {}
+    """Field -> its axes, a letter each, which stands for one length in all fields; * is for whatever follows."""
+
+    def __post_init__(self) -> None:
+        lengths, places = {"3": 3}, {"3": "of space"}
+        for name, x in self.tensors().items():
+            axes, is_open = self.AXES[name].removesuffix("*"), self.AXES[name].endswith("*")
+            if x.ndim < len(axes) or (x.ndim > len(axes) and not is_open):
+                raise ValueError(f"{name} must have {len(axes)} axes, got the shape {tuple(x.shape)}")
+            for axis, length in zip(axes, x.shape, strict=False):
+                if lengths.setdefault(axis, length) != length:
+                    wanted = f"{lengths[axis]} {places[axis]}"
+                    raise ValueError(f"{name} of the shape {tuple(x.shape)} do not fit: {length}, and {wanted}")
+                places.setdefault(axis, f"in {name}")
 
     def __len__(self) -> int:
         return len(next(iter(self.tensors().values())))
@@ -53,11 +68,18 @@ class CloudBatch(Batch):
         attributes: (B, N, d) or None; vectors: (B, N, V, 3) or None.
     """
 
+    AXES: ClassVar = {"points": "BN3", "labels": "B*", "mask": "BN", "attributes": "BNd", "vectors": "BNV3"}
+
     points: Float[Tensor, "B N 3"]
     labels: Int[Tensor, "B"] | Float[Tensor, "B K"] | None = None
     mask: Bool[Tensor, "B N"] | None = None
     attributes: Float[Tensor, "B N d"] | None = None
     vectors: Float[Tensor, "B N V 3"] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.labels is not None and self.labels.ndim == 1 and self.labels.is_floating_point():
+            raise ValueError(f"labels must be whole numbers, or shares of each class (B, K), got {self.labels.dtype}")
 
     def rotated(self, R: Float[Tensor, "B 3 3"]) -> "CloudBatch":
         """Points and vectors turned, each cloud by its own rotation."""
@@ -81,6 +103,17 @@ class MotionBatch(Batch):
         future_attributes: (B, T_out, d) or None; future_vectors: (B, T_out, V, 3) or None: what a model does not get,
             unless the window slides.
     """
+
+    AXES: ClassVar = {
+        "past": "BT3",
+        "future": "BF3",
+        "mask": "BT",
+        "attributes": "BTd",
+        "vectors": "BTV3",
+        "known": "BF",
+        "future_attributes": "BFd",
+        "future_vectors": "BFV3",
+    }
 
     past: Float[Tensor, "B T 3"]
     future: Float[Tensor, "B T_out 3"]

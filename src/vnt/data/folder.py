@@ -3,8 +3,9 @@
     scans/chair/a.ply            scans/train/chair/a.ply            scans/chair/train/a.ply
     scans/table/b.las     or     scans/test/table/b.las      or     scans/table/test/b.las
 
-With ``train`` and ``test`` there may be ``val``; without it a tenth of the training clouds is held out. Without any of
-them, a fifth of the files is test, chosen by a hash of their names. Hidden folders are not looked into.
+With ``train`` and ``test`` (or ``Training``, ``testing``) there may be ``val``; without it a tenth of the training
+clouds is held out. Without any of them, a fifth of the files is test, chosen by a hash of their names. Hidden folders
+are not looked into.
 """
 
 import hashlib
@@ -18,10 +19,19 @@ from vnt.data.batches import collate
 from vnt.data.cache import cached
 from vnt.data.cloud_files import FORMATS, read_cloud
 from vnt.data.cloud_set import CloudSet, Split, carve, require_split
+from vnt.data.track_tables import names_tracks
 
 TEST_SHARE = 0.2
-SIDES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
-"""Names of folders that say what a cloud is for."""
+SIDES = {
+    "train": "train",
+    "training": "train",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "test": "test",
+    "testing": "test",
+}
+"""Names of folders, in small letters, that say what a cloud is for."""
 
 NOT_OURS = (".", "__MACOSX")
 """What the names of files and folders begin with that programs leave behind: .ipynb_checkpoints, .DS_Store."""
@@ -81,16 +91,16 @@ def labelled_files(root: Path) -> list[LabelledFile]:
     if not root.is_dir():
         raise FileNotFoundError(f"{root}: no such folder")
     classes = _folders(root)
-    sides = [folder for folder in classes if folder.name in SIDES]
+    sides = [folder for folder in classes if _side(folder.name)]
     if len(sides) == 1 and len(classes) > 1:  # a class may be called "train"
         sides = []
     if sides:
-        if loose := [path for side in sides for path in _clouds(side) if path.parent == side]:
+        if loose := [path for side in sides for path in clouds_below(side) if path.parent == side]:
             raise ValueError(f"{loose[0]}: it is in no folder of a class")
-        if others := [folder.name for folder in classes if folder.name not in SIDES and _clouds(folder)]:
+        if others := [folder.name for folder in classes if not _side(folder.name) and clouds_below(folder)]:
             raise ValueError(f"{root}: clouds in {', '.join(others)} are neither in train nor in test")
         files = [
-            LabelledFile(path, label.name, SIDES[side.name])
+            LabelledFile(path, label.name, _side(side.name))
             for side in sides
             for label in _folders(side)
             for path in _clouds_of_class(label)
@@ -100,7 +110,11 @@ def labelled_files(root: Path) -> list[LabelledFile]:
         files = _divided(root, files)
     names = sorted({file.name for file in files})
     if len(names) < 2:
-        raise ValueError(f"{root}: expected a folder for each class with clouds in it, found {names or 'none'}")
+        found = f"only {names[0]!r}" if names else "none"
+        hint = "; tables of tracks become a file to train on by vnt data convert" if _has_tracks(root) else ""
+        raise ValueError(
+            f"{root}: expected folders of clouds, one for each of two classes at least, found {found}{hint}"
+        )
     there = {file.side for file in files}
     if missing := [side for side in ("train", "test") if side not in there]:
         if sides or "val" in there:
@@ -112,13 +126,22 @@ def labelled_files(root: Path) -> list[LabelledFile]:
 def _divided(root: Path, files: list[LabelledFile]) -> list[LabelledFile]:
     """What each cloud is for, by a folder below that of its class, or else by a hash of its name."""
     below = [file.path.relative_to(root / file.name).parts[0] for file in files]
-    said = [name in SIDES for name in below]
+    said = [bool(_side(name)) for name in below]
     if not any(said):
         return [file._replace(side="test" if _is_test(file.path.relative_to(root)) else "train") for file in files]
     if not all(said):
         lost = files[said.index(False)].path
         raise ValueError(f"{lost}: other clouds are in folders train and test of their class, this one is in neither")
-    return [file._replace(side=SIDES[name]) for file, name in zip(files, below, strict=True)]
+    return [file._replace(side=_side(name)) for file, name in zip(files, below, strict=True)]
+
+
+def _side(name: str) -> str:
+    """What clouds in a folder of this name are for, or nothing."""
+    return SIDES.get(name.lower(), "")
+
+
+def _has_tracks(root: Path) -> bool:
+    return any(path.suffix.lower() in FORMATS and names_tracks(path) for path in _visible_files(root))
 
 
 def _folders(root: Path) -> list[Path]:
@@ -131,13 +154,14 @@ def _visible_files(root: Path) -> list[Path]:
     return [path for path in found if not any(part.startswith(NOT_OURS) for part in path.relative_to(root).parts)]
 
 
-def _clouds(root: Path) -> list[Path]:
+def clouds_below(root: Path) -> list[Path]:
+    """The cloud files below a folder, in a fixed order."""
     return [path for path in _visible_files(root) if path.suffix.lower() in FORMATS]
 
 
 def _clouds_of_class(folder: Path) -> list[Path]:
     """The clouds of a class; a folder with files of which none is a cloud is not passed over."""
-    found = _clouds(folder)
+    found = clouds_below(folder)
     if not found and (others := _visible_files(folder)):
         known = ", ".join(sorted(FORMATS))
         raise ValueError(f"{others[0]}: no cloud in this class is of a known format; known are {known}")

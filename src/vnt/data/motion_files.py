@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from vnt.data.archives import read_npz
 from vnt.files import atomic_write
@@ -45,7 +45,11 @@ def write_arrays(path: Path | str, arrays: Mapping[str, Sequence[np.ndarray]], a
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays of a file of ours and what is said about them; raises what the damage brings, to be put in words."""
-    with safe_open(path, framework="numpy") as file:
+    try:
+        opened = safe_open(path, framework="numpy")
+    except SafetensorError as error:
+        raise ValueError(f"not a file of windows, which vnt data convert writes, or a damaged one: {error}") from error
+    with opened as file:
         metadata = file.metadata() or {}
         if metadata.get("format") != FORMAT:
             raise ValueError(f"not a motion set: its format is {metadata.get('format')!r}, not {FORMAT!r}")

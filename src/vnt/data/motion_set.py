@@ -92,7 +92,10 @@ class MotionSet:
         scenarios = sorted(set(self.scenario.tolist()), key=lambda scenario: _hash(f"{seed} {scenario}"))
         count = max(1, round(fraction_val * len(scenarios))) if fraction_val > 0 else 0
         if count and count == len(scenarios):
-            raise ValueError(f"{count} scenarios are too few to hold out {fraction_val:.0%} of them")
+            raise ValueError(
+                f"{count} scenarios are too few to hold out {fraction_val:.0%} of them: record more, or cut a long "
+                "recording into several files by time before vnt data convert"
+            )
         held_out = np.isin(self.scenario, scenarios[:count])
         return self.take(~held_out), self.take(held_out)
 

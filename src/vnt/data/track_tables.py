@@ -21,6 +21,8 @@ ALIASES = {"track": "track_id", "id": "track_id", "time": "t", "timestamp": "t",
 REQUIRED = ("track_id", "t", "x", "y")
 ANGLES = ("heading", "yaw")
 GAP_STEPS = 2.5
+MOST_MADE_UP = 50
+"""Steps between two sightings, as a rule: more of them, and the times are not in seconds."""
 LONGEST_HEADER = 2**16
 REAL_TABLE = 100_000
 LARGE = 2**31
@@ -42,7 +44,7 @@ class _Table:
 
 
 def read_tracks(path: Path | str, *, rate: float | None = None, max_gap: float | None = None) -> Recording:
-    """Tracks of a table (comma, semicolon or tab; the first line names the columns), resampled to one clock.
+    """Tracks of a table (comma, semicolon, tab or blanks; the first line names the columns), resampled to one clock.
 
     Columns in any order: ``track_id`` (or track, id), ``t`` in seconds (or time, timestamp, seconds), ``x``, ``y``,
     perhaps ``z`` (else 0) and ``type``; every other column is a numeric attribute. Between sightings all numbers are
@@ -65,6 +67,11 @@ def read_tracks(path: Path | str, *, rate: float | None = None, max_gap: float |
         dt = 1 / rate if rate is not None else step
         if dt is None:
             raise ValueError("no track was seen twice, so the table has no rate of its own: pass rate")
+        if step is not None and step > MOST_MADE_UP * dt:
+            raise ValueError(
+                f"by its times, sightings are {step:g} s apart, and steps of {dt:g} s are wanted, nearly all of which "
+                "would be made up: times must be in seconds, not in milliseconds or nanoseconds"
+            )
         gap = max_gap if max_gap is not None else GAP_STEPS * (step or dt)
         return _resample(path, table, dt, gap / dt)
 
@@ -151,7 +158,8 @@ def _first_names(path: Path | str) -> list[str]:
 def _parse_header(line: str) -> tuple[list[str], str]:
     """The names in a first line, and what is between them."""
     delimiter = max(",;\t", key=line.count)
-    words = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    delimiter = delimiter if delimiter in line else " "
+    words = next(csv.reader([line.strip(" \r\n")], delimiter=delimiter, skipinitialspace=True), [])
     return [word.strip().lower() for word in words], delimiter
 
 

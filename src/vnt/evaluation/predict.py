@@ -12,6 +12,7 @@ from torch import nn
 from vnt.data.batches import MotionBatch, collate
 from vnt.data.cloud import Cloud
 from vnt.data.cloud_files import FORMATS, read_cloud
+from vnt.data.folder import clouds_below
 from vnt.data.motion_inputs import motion_inputs
 from vnt.data.recording import Recording
 from vnt.data.track_tables import names_tracks
@@ -34,18 +35,16 @@ class CloudPrediction:
 
 
 def find_clouds(sources: Sequence[Path | str]) -> list[Path]:
-    """The files that are meant: files as they are, and of folders all clouds below them."""
+    """The files that are meant: files as they are, there or not, and of folders all clouds below them."""
     found: list[Path] = []
     for source in map(Path, sources):
         if source.is_dir():
-            below = sorted(path for path in source.rglob("*") if path.suffix.lower() in FORMATS)
+            below = clouds_below(source)
             if not below:
                 raise ValueError(f"{source}: no cloud files in this folder; known are {', '.join(FORMATS)}")
             found += below
-        elif source.exists():
-            found.append(source)
         else:
-            raise FileNotFoundError(f"{source}: no such file")
+            found.append(source)
     return found
 
 
@@ -80,9 +79,9 @@ def predict_clouds(
         clouds, factors = {}, {}
         for path in paths[start : start + BATCH]:
             try:
-                if path.suffix.lower() == ".csv" and names_tracks(path):
-                    raise ValueError(f"{path}: a table of tracks, and the model is for clouds")
                 cloud = read_cloud(path, num_points=num_points, seed=seed)
+                if names_tracks(path):
+                    raise ValueError(f"{path}: a table of tracks, and the model is for clouds")
                 if missing := [name for name in wanted if name not in cloud.attributes]:
                     raise ValueError(f"{path}: the model wants the attributes {', '.join(missing)}, which it lacks")
                 if needs_normals and cloud.normals is None:

@@ -19,7 +19,7 @@ from vnt.reproduction.experiments import Experiment, Row
 from vnt.training.combining import combine
 from vnt.training.config import Rotation, TrainConfig
 from vnt.training.distributed import choose_device
-from vnt.training.loop import Moment, train
+from vnt.training.loop import DivergedError, Moment, train
 from vnt.training.run_folder import RunFolder
 from vnt.training.runs import evaluate
 from vnt.training.task import load_split
@@ -143,14 +143,12 @@ class _Trainer:
                 trained = train(
                     config, run.path, resume=run.exists, data_folder=self.settings.data_folder, watch=self.watch
                 )
-            except ValueError as error:
-                if "the loss became" not in str(error):
-                    raise
-                run.note({"diverged": str(error), "asked": asked})
+            except DivergedError:
+                pass  # the run says so itself
             else:
                 if not trained.finished:
                     raise KeyboardInterrupt
-                run.note({"asked": asked})
+            run.note({"asked": asked})
         return str(run.about().get("diverged", ""))
 
 

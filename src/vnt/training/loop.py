@@ -34,6 +34,10 @@ from vnt.training.teaching import make_loss
 WATCH_SECONDS = 0.2
 
 
+class DivergedError(ValueError):
+    """The loss is no longer a finite number."""
+
+
 @dataclass(frozen=True)
 class Moment:
     """Where a run is, for those who watch it.
@@ -90,7 +94,12 @@ def train(
         watch: called about five times a second, and after each look at the validation split.
     """
     with processes(config.device) as group, _reproducible(config):
-        return _train(group, config, Path(folder), data, model, loss, resume, from_step, data_folder, watch)
+        try:
+            return _train(group, config, Path(folder), data, model, loss, resume, from_step, data_folder, watch)
+        except DivergedError as error:
+            if group.is_first:
+                RunFolder(Path(folder)).note({"diverged": str(error)})
+            raise
 
 
 def _train(
@@ -255,7 +264,7 @@ def _save(
 def _require_finite(loss: Tensor, step: int) -> float:
     value = float(loss)
     if not math.isfinite(value):
-        raise ValueError(
+        raise DivergedError(
             f"the loss became {value} before step {step}: lower learning_rate, or clip_norm, or use float32"
         )
     return value

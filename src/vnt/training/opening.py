@@ -15,7 +15,7 @@ def open_run(
     run: RunFolder, config: TrainConfig, data: Data, num_steps: int, own: dict[str, Any], *, resume: bool
 ) -> None:
     """Begin the folder, or see that the run in it is the one to go on with."""
-    if run.exists and not resume:
+    if run.exists and not resume and not _is_lost(run):
         raise ValueError(f"{run.path}: there is a run already; --resume goes on with it, --out names another folder")
     if resume:
         if not run.exists:
@@ -45,9 +45,14 @@ def open_run(
     _note_facts(run, data, num_steps)
 
 
+def _is_lost(run: RunFolder) -> bool:
+    """Whether the run diverged before there was anything to go on from."""
+    return bool(run.about().get("diverged")) and not any(run.checkpoints.glob("*"))
+
+
 def _note_facts(run: RunFolder, data: Data, num_steps: int) -> None:
     facts = {"started": time.strftime("%Y-%m-%d %H:%M:%S"), "steps": num_steps, "items": len(data.train)}
-    run.note(machine_facts() | facts | {"finished": False})
+    run.note(machine_facts() | facts | {"finished": False, "diverged": ""})
 
 
 def _sizes(clouds: CloudBatch) -> list[float]:

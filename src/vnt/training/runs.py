@@ -76,6 +76,7 @@ def summarize(root: Path | str) -> list[dict[str, Any]]:
         name = str(run.path.relative_to(root))
         try:
             config, about, metrics = run.config(), run.about(), run.metrics()
+            is_own = bool(read_about(run.path).get("own_data"))
         except (ValueError, OSError) as error:
             lines.append({"run": name, "state": str(error)})
             continue
@@ -83,7 +84,7 @@ def summarize(root: Path | str) -> list[dict[str, Any]]:
         lines.append(
             {
                 "run": name,
-                "data": config.dataset,
+                "data": "your own" if is_own else config.dataset,
                 "model": type(config.model).__name__.removesuffix("Config"),
                 "rotation": config.rotation,
                 "epoch": f"{last.get('epoch', 0)}/{config.epochs}",
@@ -93,7 +94,7 @@ def summarize(root: Path | str) -> list[dict[str, Any]]:
                     name: found.get("accuracy", found.get("ade")) for name, found in about.get("test", {}).items()
                 },
                 "seconds": about.get("seconds", last.get("seconds")),
-                "state": "finished" if about.get("finished") else "stopped",
+                "state": "finished" if about.get("finished") else "diverged" if about.get("diverged") else "stopped",
             }
         )
     return lines

@@ -29,6 +29,7 @@ from vnt.geometry import masked_mean
 from vnt.models.apart_config import ApartConfig
 from vnt.models.kinds import ModelConfig
 from vnt.models.saving import read_about
+from vnt.spelling import suggest
 from vnt.training.config import TrainConfig
 
 MOST_POINTS = 1024
@@ -79,6 +80,9 @@ def load_split(
         return clouds if config.normals else replace(clouds, vectors=None)
     if config.dataset not in SETS and own.is_file():
         return split_windows(load_windows(own), split)
+    if config.dataset not in SETS:
+        known = suggest(config.dataset, SETS)
+        raise ValueError(f"no data set {config.dataset!r}, and no such folder of clouds or file of windows; {known}")
     return load_set(config.dataset, split, folder)
 
 
@@ -96,7 +100,7 @@ def fit_model(config: ModelConfig, data: Data, known: Path | str = "") -> ModelC
         case CloudBatch():
             if not hasattr(config, "num_classes"):
                 raise ValueError(f"clouds are classified, but a {type(config).__name__} is for tracks")
-            values["num_classes"] = len(data.class_names)
+            values["num_classes"] = _number_of_classes(data)
         case MotionBatch():
             if not hasattr(config, "num_future"):
                 raise ValueError(f"tracks are forecast, but a {type(config).__name__} is for clouds")
@@ -113,6 +117,21 @@ def fit_model(config: ModelConfig, data: Data, known: Path | str = "") -> ModelC
     vectors = data.train.tensors().get("vectors")
     values["num_vectors"] = 0 if vectors is None else vectors.shape[-2]
     return replace(config, **values)
+
+
+def _number_of_classes(data: Data) -> int:
+    """As many as there are names for, and no label may be beyond them."""
+    if not data.class_names:
+        raise ValueError("Data of clouds need class_names: one name for each class")
+    for part in (data.train, data.val):
+        labels = part.tensors().get("labels")
+        if labels is None:
+            raise ValueError("clouds to train on, and to validate on, need labels")
+        if labels.ndim == 1 and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < len(data.class_names):
+            raise ValueError(
+                f"labels from {int(labels.min())} to {int(labels.max())} do not fit {len(data.class_names)} class_names"
+            )
+    return len(data.class_names)
 
 
 def _usual_sizes(attributes: Tensor, mask: Tensor | None) -> tuple[float, ...]:

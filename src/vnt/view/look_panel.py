@@ -1,8 +1,10 @@
 """The part of the panel where a visitor chooses how a scene looks."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-import viser
+if TYPE_CHECKING:  # the page that is exported needs none
+    import viser
 
 HEIGHT, ATTENTION, RGB = "height", "attention", "its own colours"
 """Colourings that are ours; a file's attributes come beside them."""
@@ -15,7 +17,7 @@ class LookPanel:
     has been removed complains, and one that joins later is told of all changes.
     """
 
-    def __init__(self, gui: viser.GuiApi, recolor: Callable[[], None], refresh: Callable[[], None]):
+    def __init__(self, gui: "viser.GuiApi", recolor: Callable[[], None], refresh: Callable[[], None]):
         with gui.add_folder("Look"):
             self.coloring = gui.add_dropdown("colour", [HEIGHT])
             self.block = gui.add_slider("block", min=1, max=2, step=1, initial_value=1, visible=False)

@@ -1,0 +1,10 @@
+"""How wide results are printed."""
+
+import sys
+
+UNCUT = 10_000
+
+
+def result_width() -> int | None:
+    """The terminal's own width, or one at which nothing is cut, for a file or another program."""
+    return None if sys.stdout.isatty() else UNCUT
