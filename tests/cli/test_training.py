@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import shutil
 import subprocess
 import sys
 
@@ -75,6 +76,20 @@ def test_a_users_own_folder_is_learned(trained, vnt):
     assert set(found["I/I"]["classes"]) == {"ball", "stick"}
     noted = json.loads((trained / "run.json").read_text())["test"]
     assert noted["I/SO3"]["accuracy"] == found["I/SO3"]["accuracy"]
+
+
+def test_data_that_have_moved_are_found_again(trained, scans, vnt, tmp_path):
+    run, moved = tmp_path / "run", tmp_path / "moved"
+    shutil.copytree(trained, run)
+    about = json.loads((run / "config.json").read_text())
+    assert about["training"]["dataset"] == str(scans)
+    about["training"]["dataset"] = str(tmp_path / "gone")
+    (run / "config.json").write_text(json.dumps(about))
+    shutil.copytree(scans, moved)
+    code, _, err = vnt("evaluate", run)
+    assert code == 2
+    assert "gone: no such folder of clouds or file of windows; --data says where it is if it has moved" in err
+    assert vnt("evaluate", run, "--data", moved, "--rotations", "I")[0] == 0
 
 
 def test_evaluate_tables(trained, vnt):

@@ -27,7 +27,7 @@ class Options:
     json: bool = False
     """Print JSON instead of tables."""
     data: Path | None = None
-    """Folder that holds the data sets (else VNT_DATA, else ./data)."""
+    """Folder that holds the data sets (else VNT_DATA, else ./data); or your own data, where they have moved."""
     device: str = "auto"
     """Where to compute; "auto" takes a GPU where there is one."""
 

@@ -71,19 +71,24 @@ def load_split(
 ) -> CloudSet | MotionSet:
     """One split of the data set that a config names: a known one, a folder of clouds, or a file of windows.
 
-    ``progress`` hears of (files read, files in all) while a folder of clouds is read for the first time.
+    One's own that has moved since is looked for at ``folder``. ``progress`` hears of (files read, files in all) while a
+    folder of clouds is read for the first time.
     """
+    if config.dataset in SETS:
+        return load_set(config.dataset, split, folder)
     own = Path(config.dataset)
-    if config.dataset not in SETS and own.is_dir():
+    if own.is_absolute() and not own.exists() and folder is not None:
+        own = folder
+    if own.is_dir():
         num_points = max(MOST_POINTS, config.num_points)
         clouds = load_folder(own, split, num_points=num_points, attributes=config.attributes, progress=progress)
         return clouds if config.normals else replace(clouds, vectors=None)
-    if config.dataset not in SETS and own.is_file():
+    if own.is_file():
         return split_windows(load_windows(own), split)
-    if config.dataset not in SETS:
-        known = suggest(config.dataset, SETS)
-        raise ValueError(f"no data set {config.dataset!r}, and no such folder of clouds or file of windows; {known}")
-    return load_set(config.dataset, split, folder)
+    if own.is_absolute():
+        raise ValueError(f"{own}: no such folder of clouds or file of windows; --data says where it is if it has moved")
+    known = suggest(config.dataset, SETS)
+    raise ValueError(f"no data set {config.dataset!r}, and no such folder of clouds or file of windows; {known}")
 
 
 def fit_model(config: ModelConfig, data: Data, known: Path | str = "") -> ModelConfig:
