@@ -68,7 +68,7 @@ def _block(prefix: str, about: str, dataset: str, *, published: bool = False, ti
     ]
     if not published:
         return rows
-    return rows + [_taught(row) for row in rows if row.name in TAUGHT] + _deeper(ours)
+    return rows + [_taught(row) for row in rows if row.name in TAUGHT] + _longer(plain, ours)
 
 
 def _taught(row: Row) -> Row:
@@ -76,8 +76,9 @@ def _taught(row: Row) -> Row:
     return Row(f"{row.name}_taught", f"{row.title}, taught by three of its kind", row.config, teacher=teacher)
 
 
-def _deeper(ours: TrainConfig) -> list[Row]:
-    """Twice as deep in twice the epochs; and in as many as the others, since teachers save epochs, taught by two."""
+def _longer(plain: TrainConfig, ours: TrainConfig) -> list[Row]:
+    """Twice the epochs, and ours twice as deep; and that in the usual number of them, since teachers save epochs."""
+    longer = replace(plain, epochs=2 * plain.epochs)
     deep = replace(ours, model=replace(ours.model, depth=4), epochs=2 * ours.epochs)  # type: ignore[unexpected-keyword]
     title = f"depth 4, {deep.epochs} epochs"
     alone = Row("vn_deep", f"VN-Transformer, ε = 0, {title}", deep)
@@ -88,7 +89,7 @@ def _deeper(ours: TrainConfig) -> list[Row]:
         replace(deep, epochs=ours.epochs),
         teacher=Teacher(alone, seeds=(0, 1), hold_out=False),
     )
-    return [alone, heading, taught]
+    return [Row("transformer_z_long", f"Transformer + z, {longer.epochs} epochs", longer), alone, heading, taught]
 
 
 def _biased(config: TrainConfig) -> TrainConfig:
