@@ -139,7 +139,7 @@ def test_a_bad_file_does_not_stop_the_others(trained, scans, vnt, tmp_path):
     files = (tmp_path / "bad.ply", tmp_path / "missing.ply", scans / "ball" / "0.xyz")
     code, out, err = vnt("predict", *files, "--model", trained, "--format", "json")
     assert code == 1  # so that a script can tell
-    assert err.startswith(f"vnt: 2 could not be read: {files[0]}: ")
+    assert err.startswith(f"vnt: 2 without an answer: {files[0]}: ")
     bad, missing, good = json.loads(out)
     assert "bad.ply" in bad["error"]
     assert "missing.ply: no such file" in missing["error"]
@@ -212,13 +212,13 @@ def test_a_bad_table_does_not_stop_the_others(forecaster, vnt, tmp_path):
     (tmp_path / "good.csv").write_text(header + "\n".join(rows))
     (tmp_path / "bad.csv").write_text(header + "a,0,nan,0\n")
     (tmp_path / "milliseconds.csv").write_text(header + "\n".join(f"a,{100 * t},{t},0" for t in range(15)))
-    files = ("bad.csv", "good.csv", "milliseconds.csv", "missing.csv")
+    files = ("bad.csv", "good.csv", "milliseconds.csv", "missing.csv", "good.csv")
     code, out, err = vnt("predict", *files, "--model", forecaster, "--format", "json")
     assert code == 1
-    assert "3 could not be read: bad.csv" in err
-    bad, *good, late, missing = json.loads(out)
+    assert "3 without an answer: " in err
+    missing, bad, *good, late = json.loads(out)
     assert "bad.csv: line 2: column 'x' is not a finite number" in bad["error"]
-    assert len(good) == 30
+    assert len(good) == 30  # though it is named twice
     assert "times must be in seconds" in late["error"]
     assert "missing.csv: no such file" in missing["error"]
 
@@ -245,7 +245,7 @@ def test_a_table_of_tracks_is_no_cloud(vnt, tmp_path):
 
 
 def test_nor_by_another_suffix_or_with_blanks(vnt, tmp_path):
-    rows = [f"1 {n} {n} 0 {n}" for n in range(9)]
+    rows = [f"car7 {n} {n} 0 {n} " for n in range(9)]
     (tmp_path / "tracks.txt").write_text("\n".join(["track_id t x y z", *rows]) + "\n")
     code, _, err = vnt("predict", "tracks.txt", "--model", "shapes")
     assert code == 2

@@ -93,6 +93,11 @@ def test_a_class_may_be_called_train(root):
     assert len(load_folder(root, "train+val")) + len(load_folder(root, "test")) == 25
 
 
+def test_classes_may_be_called_training_and_testing(root):
+    write(root, *(f"{name}/{n}.xyz" for name in ("Training", "Testing", "chair") for n in range(12)))
+    assert load_folder(root).class_names == ("Testing", "Training", "chair")
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [

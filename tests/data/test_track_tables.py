@@ -45,6 +45,7 @@ def test_resampling_to_another_rate(tmp_path):
 
 def test_times_in_milliseconds_are_not_taken_for_seconds(tmp_path):
     path = write(tmp_path, "track_id,t,x,y\n" + "".join(f"a,{100 * n},{n},0\n" for n in range(9)))
+    assert len(read_tracks(path, rate=10, max_gap=0.5).valid[0]) == 8001  # asked for, and so given
     with pytest.raises(ValueError, match=r"sightings are 100 s apart, and steps of 0.1 s are wanted.*in seconds"):
         read_tracks(path, rate=10)
     assert read_tracks(path).dt == 100  # of its own rate there is nothing to be said
@@ -125,6 +126,7 @@ def test_rate_and_gap_must_be_positive(tmp_path, name):
         ("track;t;x;y;z", True),
         ("Track\tTimestamp\tX\tY", True),
         ("track_id t  x y z", True),
+        ("x y z time id intensity", False),
         ('"track_id", "t", "x", "y", "my speed"', True),
         ("x,y,z,intensity,timestamp", False),
         ("id,x,y,z", False),

@@ -274,6 +274,22 @@ def test_what_diverged_at_once_is_in_nobodys_way(tmp_path):
     assert summarize(tmp_path)[0]["state"] == "finished"
 
 
+def test_what_diverged_later_can_be_resumed(tmp_path):
+    """By a loss that fails once: what is said of it is forgotten when the run goes on."""
+    calls = []
+
+    def loss(output, batch):
+        calls.append(1)
+        return output.square().mean() * (float("nan") if len(calls) == 7 else 1.0)
+
+    with pytest.raises(ValueError, match="the loss became"):
+        train(config(checkpoint_seconds=0), tmp_path, data=clouds(), loss=loss)
+    with pytest.raises(ValueError, match="there is a run already"):
+        train(config(checkpoint_seconds=0), tmp_path, data=clouds(), loss=loss)
+    assert train(config(checkpoint_seconds=0), tmp_path, data=clouds(), loss=loss, resume=True).finished
+    assert not RunFolder(tmp_path).about()["diverged"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

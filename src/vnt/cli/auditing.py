@@ -92,7 +92,8 @@ def inputs(
         return batch, f"{len(batch)} {kind}, seed {options.seed}"
     config = RunFolder(folder).config()
     try:
-        whole = as_batch(load_split(config, options.split, options.data), config.attributes)
+        split = load_split(config, options.split, options.data, may_have_moved=True)
+        whole = as_batch(split, config.attributes)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{error} Or audit on random inputs: --random") from error
     generator = Generator().manual_seed(options.seed)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional
 
-from vnt.cli.printing import result_width
+from vnt.cli.printing import UNCUT, result_width
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Options:
 
 
 def run(arguments: list[str]) -> int:
-    """Parse and run ``vnt predict ...``; 1 where some of the files could not be read."""
+    """Parse and run ``vnt predict ...``; 1 where some of the files had no answer."""
     options = tyro.cli(Options, args=arguments, prog="vnt predict")
     if not options.files:
         raise ValueError("vnt predict needs files or folders")
@@ -53,14 +53,17 @@ def run(arguments: list[str]) -> int:
     failed = [row["error"] for row in rows if "error" in row]
     if len(failed) == len(rows):
         raise ValueError(failed[0])
-    text = {"json": _as_json, "csv": _as_csv, "table": _as_table}[options.format](rows)
+    if options.format == "table":
+        text = _as_table(rows, result_width() if options.output is None else UNCUT)
+    else:
+        text = {"json": _as_json, "csv": _as_csv}[options.format](rows)
     if options.output is None:
         sys.stdout.write(text)
     else:
         with atomic_write(options.output) as path:
             path.write_text(text)
     if failed:
-        sys.stderr.write(f"vnt: {len(failed)} could not be read: {failed[0]}{', ...' if len(failed) > 1 else ''}\n")
+        sys.stderr.write(f"vnt: {len(failed)} without an answer: {failed[0]}{', ...' if len(failed) > 1 else ''}\n")
     return int(bool(failed))
 
 
@@ -87,38 +90,41 @@ def _clouds(options: Options, model: Any, about: dict[str, Any]) -> list[dict[st
 def _tracks(options: Options, model: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
     from vnt.data.conversion import find_files
 
-    rows = []
+    files: dict[Path, Path] = {}
+    rows: list[dict[str, Any]] = []
     for source in options.files:
         try:
-            for path in find_files(source):
-                rows += _tracks_of(path, model, about)
-        except (ValueError, OSError) as error:
+            files |= {path.resolve(): path for path in find_files(source)}
+        except OSError as error:
             rows.append({"scenario": source.stem, "error": str(error)})
+    for path in files.values():
+        rows += _forecasts(path, model, about)
     return rows
 
 
-def _tracks_of(path: Path, model: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
-    """The forecasts of one file, or why there are none."""
+def _forecasts(path: Path, model: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of all tracks in a file; or as far as it can be read, and why no further."""
     from vnt.data.conversion import recordings_in
     from vnt.evaluation.predict import predict_tracks
-    from vnt.files import blame
 
-    rows = []
+    rows: list[dict[str, Any]] = []
+    recordings = recordings_in(path, rate=1 / about["dt"])
     try:
-        with blame(path):
-            for recording in recordings_in(path, rate=1 / about["dt"]):
-                ends = dict(zip(recording.track_ids, recording.valid, strict=True))
-                for name, future in predict_tracks(model, about, recording).items():
-                    last = recording.start + about["dt"] * int(ends[name].nonzero()[0][-1])
-                    for step, place in enumerate(future, start=1):
-                        ahead = step * about["dt"]
-                        when = {"t": round(last + ahead, 4), "seconds": round(ahead, 4)}
-                        where = {axis: round(float(value), 6) for axis, value in zip("xyz", place, strict=True)}
-                        rows.append({"scenario": recording.name, "track": name} | when | where)
-            if not rows:
-                raise ValueError("no track in it was seen twice among its last steps")
+        for recording in recordings:
+            ends = dict(zip(recording.track_ids, recording.valid, strict=True))
+            for name, future in predict_tracks(model, about, recording).items():
+                last = recording.start + about["dt"] * int(ends[name].nonzero()[0][-1])
+                for step, place in enumerate(future, start=1):
+                    ahead = step * about["dt"]
+                    when = {"t": round(last + ahead, 4), "seconds": round(ahead, 4)}
+                    where = {axis: round(float(value), 6) for axis, value in zip("xyz", place, strict=True)}
+                    rows.append({"scenario": recording.name, "track": name} | when | where)
+        if not rows:
+            raise ValueError("no track in it was seen twice among its last steps")
     except (ValueError, OSError) as error:
-        return [{"scenario": path.stem, "error": str(error)}]
+        words = str(error)
+        named = words if words.startswith(str(path)) else f"{path}: {words}"
+        rows.append({"scenario": path.stem, "error": named})
     return rows
 
 
@@ -135,7 +141,7 @@ def _as_csv(rows: list[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _as_table(rows: list[dict[str, Any]]) -> str:
+def _as_table(rows: list[dict[str, Any]], width: int | None) -> str:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -145,7 +151,7 @@ def _as_table(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         table.add_row(*(escape(_word(name, row.get(name, ""))) for name in names))
     text = io.StringIO()
-    Console(file=text, width=result_width()).print(table)
+    Console(file=text, width=width).print(table)
     return text.getvalue()
 
 

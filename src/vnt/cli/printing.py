@@ -3,6 +3,7 @@
 import sys
 
 UNCUT = 10_000
+"""Columns that nothing is too wide for."""
 
 
 def result_width() -> int | None:

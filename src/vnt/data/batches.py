@@ -24,7 +24,8 @@ class Batch:
     def __post_init__(self) -> None:
         lengths, places = {"3": 3}, {"3": "of space"}
         for name, x in self.tensors().items():
-            axes, is_open = self.AXES[name].removesuffix("*"), self.AXES[name].endswith("*")
+            letters = self.AXES.get(name, "B*")
+            axes, is_open = letters.removesuffix("*"), letters.endswith("*")
             if x.ndim < len(axes) or (x.ndim > len(axes) and not is_open):
                 raise ValueError(f"{name} must have {len(axes)} axes, got the shape {tuple(x.shape)}")
             for axis, length in zip(axes, x.shape, strict=False):

@@ -15,7 +15,7 @@ from vnt.data.argoverse2 import read_scenario
 from vnt.data.kitti import is_pose_file, read_poses
 from vnt.data.motion_set import MotionSet, cut_windows, join, load, save_parts, select, split_of
 from vnt.data.recording import Recording
-from vnt.data.track_tables import is_track_table, read_tracks
+from vnt.data.track_tables import TEXTS, is_track_table, read_tracks
 from vnt.data.waymo.scenario import sized_scenarios
 from vnt.files import require_file
 
@@ -25,7 +25,6 @@ Progress = Callable[[int, int, int], None]
 Kind = Literal["Waymo scenarios", "Argoverse 2 scenario", "table of tracks", "KITTI poses"]
 
 _SHARD = re.compile(r"\.tfrecords?(-\d+-of-\d+)?$", re.IGNORECASE)  # training.tfrecord-00000-of-01000
-_TEXTS = (".csv", ".tsv", ".txt")
 _NAMED_BY_FILE = ("table of tracks", "KITTI poses")
 
 
@@ -126,7 +125,7 @@ def kind_of(path: Path | str) -> Kind | None:
         return "Waymo scenarios"
     if suffix == ".parquet":
         return "Argoverse 2 scenario"
-    if suffix not in _TEXTS or not path.is_file():
+    if suffix not in TEXTS or not path.is_file():
         return None
     if is_track_table(path):
         return "table of tracks"

@@ -8,6 +8,7 @@ clouds is held out. Without any of them, a fifth of the files is test, chosen by
 are not looked into.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from vnt.data.batches import collate
 from vnt.data.cache import cached
 from vnt.data.cloud_files import FORMATS, read_cloud
 from vnt.data.cloud_set import CloudSet, Split, carve, require_split
-from vnt.data.track_tables import names_tracks
+from vnt.data.track_tables import TEXTS, names_tracks
 
 TEST_SHARE = 0.2
 SIDES = {
@@ -92,8 +93,9 @@ def labelled_files(root: Path) -> list[LabelledFile]:
         raise FileNotFoundError(f"{root}: no such folder")
     classes = _folders(root)
     sides = [folder for folder in classes if _side(folder.name)]
-    if len(sides) == 1 and len(classes) > 1:  # a class may be called "train"
-        sides = []
+    has_others = any(not _side(folder.name) and clouds_below(folder) for folder in classes)
+    if (len(sides) == 1 and len(classes) > 1) or (has_others and not any(map(_folders, sides))):
+        sides = []  # a class may be called "train"
     if sides:
         if loose := [path for side in sides for path in clouds_below(side) if path.parent == side]:
             raise ValueError(f"{loose[0]}: it is in no folder of a class")
@@ -141,7 +143,10 @@ def _side(name: str) -> str:
 
 
 def _has_tracks(root: Path) -> bool:
-    return any(path.suffix.lower() in FORMATS and names_tracks(path) for path in _visible_files(root))
+    texts = [path for path in _visible_files(root) if path.suffix.lower() in TEXTS][:20]
+    with contextlib.suppress(OSError):
+        return any(map(names_tracks, texts))
+    return False
 
 
 def _folders(root: Path) -> list[Path]:

@@ -21,8 +21,10 @@ ALIASES = {"track": "track_id", "id": "track_id", "time": "t", "timestamp": "t",
 REQUIRED = ("track_id", "t", "x", "y")
 ANGLES = ("heading", "yaw")
 GAP_STEPS = 2.5
-MOST_MADE_UP = 50
+MOST_MADE_UP = 200
 """Steps between two sightings, as a rule: more of them, and the times are not in seconds."""
+TEXTS = (".csv", ".tsv", ".txt", ".xyz", ".pts")
+"""What a table of tracks may be called."""
 LONGEST_HEADER = 2**16
 REAL_TABLE = 100_000
 LARGE = 2**31
@@ -67,10 +69,10 @@ def read_tracks(path: Path | str, *, rate: float | None = None, max_gap: float |
         dt = 1 / rate if rate is not None else step
         if dt is None:
             raise ValueError("no track was seen twice, so the table has no rate of its own: pass rate")
-        if step is not None and step > MOST_MADE_UP * dt:
+        if step is not None and max_gap is None and step > MOST_MADE_UP * dt:
             raise ValueError(
                 f"by its times, sightings are {step:g} s apart, and steps of {dt:g} s are wanted, nearly all of which "
-                "would be made up: times must be in seconds, not in milliseconds or nanoseconds"
+                "would be made up: times must be in seconds, not in milliseconds; if they are, ask for a lower rate"
             )
         gap = max_gap if max_gap is not None else GAP_STEPS * (step or dt)
         return _resample(path, table, dt, gap / dt)
@@ -137,22 +139,32 @@ def _usual_step(table: _Table) -> float | None:
 
 def is_track_table(path: Path | str) -> bool:
     """Whether the first line of a file names the columns that `read_tracks` needs; a table of points does not."""
-    return {ALIASES.get(name, name) for name in _first_names(path)} >= set(REQUIRED)
+    names, delimiter = _first_names(path)
+    return _are_columns(names) and (delimiter != " " or _say_tracks(names))  # clouds with a time and an id have blanks
 
 
 def names_tracks(path: Path | str) -> bool:
     """Whether a file is a table of tracks that says so; points with a time and a number could be one, and are not."""
-    return is_track_table(path) and bool({"track", "track_id"} & set(_first_names(path)))
+    names, _ = _first_names(path)
+    return _are_columns(names) and _say_tracks(names)
 
 
-def _first_names(path: Path | str) -> list[str]:
-    """The words of a file's first line, as names of columns."""
+def _are_columns(names: list[str]) -> bool:
+    return {ALIASES.get(name, name) for name in names} >= set(REQUIRED)
+
+
+def _say_tracks(names: list[str]) -> bool:
+    return bool({"track", "track_id"} & set(names))
+
+
+def _first_names(path: Path | str) -> tuple[list[str], str]:
+    """The words of a file's first line, as names of columns, and what is between them."""
     with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
         line = file.readline(LONGEST_HEADER)
     try:
-        return _parse_header(line)[0]
+        return _parse_header(line)
     except csv.Error:
-        return []
+        return [], ","
 
 
 def _parse_header(line: str) -> tuple[list[str], str]:
@@ -177,6 +189,8 @@ def _read_table(path: Path) -> _Table:
         track, numbers = array("q"), array("d")
         reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True)
         for row in reader:
+            if delimiter == " ":
+                row = [word for word in row if word]
             if not row:
                 continue
             line = reader.line_num + 1

@@ -15,8 +15,9 @@ from vnt.data.cloud_files import FORMATS, read_cloud
 from vnt.data.folder import clouds_below
 from vnt.data.motion_inputs import motion_inputs
 from vnt.data.recording import Recording
-from vnt.data.track_tables import names_tracks
+from vnt.data.track_tables import TEXTS, names_tracks
 from vnt.evaluation.evaluate import device_of, forward
+from vnt.files import require_file
 
 BATCH = 16
 
@@ -79,9 +80,9 @@ def predict_clouds(
         clouds, factors = {}, {}
         for path in paths[start : start + BATCH]:
             try:
-                cloud = read_cloud(path, num_points=num_points, seed=seed)
-                if names_tracks(path):
+                if require_file(path).suffix.lower() in TEXTS and names_tracks(path):
                     raise ValueError(f"{path}: a table of tracks, and the model is for clouds")
+                cloud = read_cloud(path, num_points=num_points, seed=seed)
                 if missing := [name for name in wanted if name not in cloud.attributes]:
                     raise ValueError(f"{path}: the model wants the attributes {', '.join(missing)}, which it lacks")
                 if needs_normals and cloud.normals is None:

@@ -15,13 +15,20 @@ def open_run(
     run: RunFolder, config: TrainConfig, data: Data, num_steps: int, own: dict[str, Any], *, resume: bool
 ) -> None:
     """Begin the folder, or see that the run in it is the one to go on with."""
-    if run.exists and not resume and not _is_lost(run):
-        raise ValueError(f"{run.path}: there is a run already; --resume goes on with it, --out names another folder")
+    if run.exists and not resume:
+        if not _is_lost(run):
+            raise ValueError(
+                f"{run.path}: there is a run already; --resume goes on with it, --out names another folder"
+            )
+        for name in ("run.json", "model.safetensors"):
+            (run.path / name).unlink(missing_ok=True)
     if resume:
         if not run.exists:
             raise ValueError(f"{run.path}: there is no run to resume")
         if run.config() != config:
             raise ValueError(f"{run.path}: this run was begun with another config, see config.json there")
+        if run.about().get("diverged"):
+            run.note({"diverged": ""})
         if "steps" not in run.about():  # killed between the two files that a run begins with
             _note_facts(run, data, num_steps)
         known, classes = run.about(), read_about(run.path).get("class_names")
@@ -52,7 +59,7 @@ def _is_lost(run: RunFolder) -> bool:
 
 def _note_facts(run: RunFolder, data: Data, num_steps: int) -> None:
     facts = {"started": time.strftime("%Y-%m-%d %H:%M:%S"), "steps": num_steps, "items": len(data.train)}
-    run.note(machine_facts() | facts | {"finished": False, "diverged": ""})
+    run.note(machine_facts() | facts | {"finished": False})
 
 
 def _sizes(clouds: CloudBatch) -> list[float]:

@@ -45,7 +45,7 @@ def evaluate(
     if not protocols:
         raise ValueError("evaluate needs at least one test rotation: I, z, SO3")
     model = load(run.path)
-    test = load_split(config, split, data_folder)
+    test = load_split(config, split, data_folder, may_have_moved=True)
     if isinstance(test, CloudSet) and test.class_names != tuple(about["class_names"]):
         theirs, now = (", ".join(names) for names in (about["class_names"], test.class_names))
         raise ValueError(f"{run.path}: trained to tell {theirs}; the classes of {config.dataset} are now {now}")

@@ -67,25 +67,30 @@ def load_data(config: TrainConfig, folder: Path | None = None) -> Data:
 
 
 def load_split(
-    config: TrainConfig, split: Split, folder: Path | None = None, *, progress: Callable[[int, int], None] | None = None
+    config: TrainConfig,
+    split: Split,
+    folder: Path | None = None,
+    *,
+    may_have_moved: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> CloudSet | MotionSet:
     """One split of the data set that a config names: a known one, a folder of clouds, or a file of windows.
 
-    One's own that has moved since is looked for at ``folder``. ``progress`` hears of (files read, files in all) while a
-    folder of clouds is read for the first time.
+    One's own of a run that is over ``may_have_moved``, and is then what ``folder`` is. ``progress`` hears of (files read,
+    files in all) while a folder of clouds is read for the first time.
     """
     if config.dataset in SETS:
         return load_set(config.dataset, split, folder)
     own = Path(config.dataset)
-    if own.is_absolute() and not own.exists() and folder is not None:
-        own = folder
+    if may_have_moved and folder is not None and not own.exists():
+        own = Path(folder)
     if own.is_dir():
         num_points = max(MOST_POINTS, config.num_points)
         clouds = load_folder(own, split, num_points=num_points, attributes=config.attributes, progress=progress)
         return clouds if config.normals else replace(clouds, vectors=None)
     if own.is_file():
         return split_windows(load_windows(own), split)
-    if own.is_absolute():
+    if may_have_moved:
         raise ValueError(f"{own}: no such folder of clouds or file of windows; --data says where it is if it has moved")
     known = suggest(config.dataset, SETS)
     raise ValueError(f"no data set {config.dataset!r}, and no such folder of clouds or file of windows; {known}")
