@@ -219,7 +219,7 @@ def test_a_bad_table_does_not_stop_the_others(forecaster, vnt, tmp_path):
     missing, bad, *good, late = json.loads(out)
     assert "bad.csv: line 2: column 'x' is not a finite number" in bad["error"]
     assert len(good) == 30  # though it is named twice
-    assert "times must be in seconds" in late["error"]
+    assert "Times must be in seconds" in late["error"]
     assert "missing.csv: no such file" in missing["error"]
 
 

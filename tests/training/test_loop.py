@@ -126,7 +126,7 @@ def test_a_file_of_windows_is_a_data_set(tmp_path):
 
 
 @pytest.mark.parametrize("step", [3, 5, 10])
-def test_ctrl_c_saves_and_says_so(tmp_path, step):
+def test_ctrl_c_saves_and_says_so(tmp_path, step, monkeypatch):
     """In the middle of an epoch (of five steps), and in its last step."""
     import signal
 
@@ -134,13 +134,8 @@ def test_ctrl_c_saves_and_says_so(tmp_path, step):
         if moment.step == step and moment.metrics is None:
             signal.raise_signal(signal.SIGINT)
 
-    import vnt.training.loop as loop
-
-    before, loop.WATCH_SECONDS = loop.WATCH_SECONDS, 0.0
-    try:
-        stopped = train(config(), tmp_path / "run", data=clouds(), watch=interrupt)
-    finally:
-        loop.WATCH_SECONDS = before
+    monkeypatch.setattr("vnt.training.clock.WATCH_SECONDS", 0.0)
+    stopped = train(config(), tmp_path / "run", data=clouds(), watch=interrupt)
     assert not stopped.finished
     assert (tmp_path / "run" / "checkpoints" / f"state-{step:08d}.json").exists()
     assert len(stopped.metrics) == step // 5
@@ -153,7 +148,7 @@ def test_ctrl_c_saves_and_says_so(tmp_path, step):
 def test_ctrl_c_in_the_last_step_comes_too_late(tmp_path, monkeypatch):
     import signal
 
-    monkeypatch.setattr("vnt.training.loop.WATCH_SECONDS", 0.0)
+    monkeypatch.setattr("vnt.training.clock.WATCH_SECONDS", 0.0)
     watch = lambda moment: signal.raise_signal(signal.SIGINT) if moment.step == 15 and not moment.metrics else None  # noqa: E731
     assert train(config(), tmp_path / "run", data=clouds(), watch=watch).finished
 

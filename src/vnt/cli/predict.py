@@ -108,9 +108,8 @@ def _forecasts(path: Path, model: Any, about: dict[str, Any]) -> list[dict[str, 
     from vnt.evaluation.predict import predict_tracks
 
     rows: list[dict[str, Any]] = []
-    recordings = recordings_in(path, rate=1 / about["dt"])
     try:
-        for recording in recordings:
+        for recording in recordings_in(path, rate=1 / about["dt"]):
             ends = dict(zip(recording.track_ids, recording.valid, strict=True))
             for name, future in predict_tracks(model, about, recording).items():
                 last = recording.start + about["dt"] * int(ends[name].nonzero()[0][-1])

@@ -93,13 +93,13 @@ def labelled_files(root: Path) -> list[LabelledFile]:
         raise FileNotFoundError(f"{root}: no such folder")
     classes = _folders(root)
     sides = [folder for folder in classes if _side(folder.name)]
-    has_others = any(not _side(folder.name) and clouds_below(folder) for folder in classes)
-    if (len(sides) == 1 and len(classes) > 1) or (has_others and not any(map(_folders, sides))):
+    others = [folder.name for folder in classes if sides and not _side(folder.name) and clouds_below(folder)]
+    if (len(sides) == 1 and len(classes) > 1) or (others and not any(map(_folders, sides))):
         sides = []  # a class may be called "train"
     if sides:
         if loose := [path for side in sides for path in clouds_below(side) if path.parent == side]:
             raise ValueError(f"{loose[0]}: it is in no folder of a class")
-        if others := [folder.name for folder in classes if not _side(folder.name) and clouds_below(folder)]:
+        if others:
             raise ValueError(f"{root}: clouds in {', '.join(others)} are neither in train nor in test")
         files = [
             LabelledFile(path, label.name, _side(side.name))

@@ -72,7 +72,7 @@ def read_tracks(path: Path | str, *, rate: float | None = None, max_gap: float |
         if step is not None and max_gap is None and step > MOST_MADE_UP * dt:
             raise ValueError(
                 f"by its times, sightings are {step:g} s apart, and steps of {dt:g} s are wanted, nearly all of which "
-                "would be made up: times must be in seconds, not in milliseconds; if they are, ask for a lower rate"
+                "would be made up: are they milliseconds? Times must be in seconds; if they are, ask for a lower rate"
             )
         gap = max_gap if max_gap is not None else GAP_STEPS * (step or dt)
         return _resample(path, table, dt, gap / dt)

@@ -149,7 +149,7 @@ class _Trainer:
                 if not trained.finished:
                     raise KeyboardInterrupt
             run.note({"asked": asked})
-        return str(run.about().get("diverged", ""))  # of a run that was resumed, and did not again, nothing
+        return str(run.about().get("diverged", ""))
 
 
 def _rotations(experiment: Experiment, config: TrainConfig, settings: Settings) -> tuple[Rotation, ...]:

@@ -19,6 +19,7 @@ from vnt.models.rivals.forecasting import Solved
 from vnt.models.saving import write_weights
 from vnt.training.average import Average
 from vnt.training.checkpoint import State, forget_after, load_state, pack, save_state, unpack
+from vnt.training.clock import Clock
 from vnt.training.compiled import compiled
 from vnt.training.config import TrainConfig
 from vnt.training.distributed import Processes, processes
@@ -30,8 +31,6 @@ from vnt.training.solving import solve
 from vnt.training.starting import start_from
 from vnt.training.task import Data, augmentations, fit_model, load_data
 from vnt.training.teaching import make_loss
-
-WATCH_SECONDS = 0.2
 
 
 class DivergedError(ValueError):
@@ -168,7 +167,7 @@ def _train(
     group.wait()
 
     runner = group.wrap(compiled(model, group.device, graphs=group.count == 1) if config.compile else model)
-    clock = _Clock(config.checkpoint_seconds, spent)
+    clock = Clock(config.checkpoint_seconds, spent)
     with interruptible(group) as interrupted:
         while step < num_steps:
             epoch, within = divmod(step, len(batches))
@@ -254,7 +253,7 @@ def _save(
     average: Average,
     optimizer: torch.optim.Optimizer,
     loss_sum: Tensor,
-    clock: "_Clock",
+    clock: Clock,
 ) -> None:
     _require_finite(loss_sum, step)
     rest = {"loss_sum": float(loss_sum), "seconds": clock.seconds()}
@@ -268,31 +267,6 @@ def _require_finite(loss: Tensor, step: int) -> float:
             f"the loss became {value} before step {step}: lower learning_rate, or clip_norm, or use float32"
         )
     return value
-
-
-class _Clock:
-    """Says when it is time to save and to be watched, and how long the run has taken, before it was stopped too."""
-
-    def __init__(self, save_every: float, spent: float):
-        self.save_every, self.saved = save_every, time.monotonic()
-        self.started, self.watched = self.saved - spent, 0.0
-
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
-
-    def is_time_to_save(self) -> bool:
-        now = time.monotonic()
-        if now - self.saved < self.save_every:
-            return False
-        self.saved = now
-        return True
-
-    def is_time_to_watch(self) -> bool:
-        now = time.monotonic()
-        if now - self.watched < WATCH_SECONDS:
-            return False
-        self.watched = now
-        return True
 
 
 @contextmanager
