@@ -45,6 +45,7 @@ def by_name(signature, inputs):
     [
         (classifier, "default"),
         (classifier, "surroundings early"),
+        (classifier, "pairs"),
         (classifier, "latents late"),
         (classifier, "latents read back late"),
         (classifier, "normals early"),
@@ -74,6 +75,7 @@ def test_a_program_is_the_model(make, name, tmp_path):
         (classifier, "normals", {"precision": "float16"}),
         (forecaster, "motions", {"mask": True}),
         (apart, "surroundings", {"mask": True}),
+        (classifier, "pairs late pooled", {"mask": True}),
     ],
     ids=name_of,
 )

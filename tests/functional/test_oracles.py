@@ -1,8 +1,8 @@
 """Every equation equals its loop oracle to 1e-12 in float64, on random shapes, unbatched and batched."""
 
-import sys
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from helpers import Shape, assert_close, per_item, random_mask, shapes
 from vnt import functional
-from vnt.geometry import nearest_neighbors
+from vnt.geometry import distances, fading_neighbors, nearest_neighbors, random_rotation
 from vnt.testing import oracles
 
 EPS = st.sampled_from([1e-12, 1e-6, 1e-2])
@@ -175,6 +175,70 @@ def test_surroundings(s: Shape, scales: list[float], masked: bool):
     assert_close(actual, per_item(lambda v, m: oracles.surroundings(v, tuple(scales), m), s.batch, x, mask))
 
 
+@given(shapes(), st.integers(1, 8), st.integers(1, 12), st.booleans())
+def test_fading_neighbors(s: Shape, extra: int, divisor: int, masked: bool):
+    x = s.randn(*s.batch, s.N + extra, 3)
+    mask = random_mask(*s.batch, s.N + extra) if masked else None
+    index, weight = fading_neighbors(x, divisor, mask, resolution=torch.zeros(s.batch, dtype=x.dtype))
+    dense = torch.zeros(*s.batch, s.N + extra, s.N + extra, dtype=x.dtype).scatter_add(-1, index, weight)
+    expected = per_item(lambda v, m: oracles.fading_weights(v, divisor, m), s.batch, x, mask)
+    assert_close(dense, expected, 1e-8)  # ties, as rounding counts them, have nothing
+
+
+def test_fading_neighbors_do_not_jump_and_do_not_mind_ties():
+    """The points around which others tie are many: of a lattice no neighbour is an accident of rounding."""
+    lattice = torch.cartesian_prod(*[torch.arange(4.0)] * 3)
+    turned = lattice.double() @ random_rotation().double()
+    (index, weight), (other, same) = (fading_neighbors(x.float(), 6) for x in (lattice, turned))
+    dense, expected = (torch.zeros(64, 64).scatter_add(-1, i, w) for i, w in ((other, same), (index, weight)))
+    assert_close(dense, expected, 1e-4)
+    x = torch.randn(60, 3, dtype=torch.float64, requires_grad=True)
+    close = x.detach() + 1e-9 * torch.randn_like(x)
+    near, moved = (torch.zeros(60, 60).double().scatter_add(-1, *fading_neighbors(each, 5)) for each in (x, close))
+    assert_close(near, moved, 1e-6)
+    (slope,) = torch.autograd.grad(near.sum(), x)
+    assert bool(slope.isfinite().all())
+    assert bool(slope.any())
+    for copies in (torch.zeros(9, 3), torch.ones(9, 3)):
+        assert fading_neighbors(copies, 3)[1].eq(0).all()
+    with pytest.raises(ValueError, match="divisor"):
+        fading_neighbors(lattice, 0)
+
+
+def test_fading_neighbors_of_many_points_are_found_a_few_at_a_time(monkeypatch):
+    x, mask = torch.randn(2, 60, 3), random_mask(2, 60)
+    whole = fading_neighbors(x, 6, mask)
+    monkeypatch.setattr(distances, "MOST_PAIRS", 700)
+    for part, expected in zip(fading_neighbors(x, 6, mask), whole, strict=True):
+        assert_close(part, expected)
+
+
+@given(shapes(), st.lists(st.floats(0.1, 3), min_size=1, max_size=3), st.sampled_from([0.15, 1.0]))
+def test_pair_invariants(s: Shape, scales: list[float], unit: float):
+    x = s.randn(*s.batch, s.N, 3)
+    index = torch.arange(s.N).expand(*s.batch, s.N, s.N)
+    actual = functional.pair_invariants(x, functional.local_moments(x, tuple(scales)), index, unit)
+
+    def oracle(v):
+        rows = [[oracles.pair_invariants(v, tuple(scales), i, j, unit) for j in range(s.N)] for i in range(s.N)]
+        return np.array(rows)
+
+    assert_close(actual, per_item(oracle, s.batch, x))
+    assert actual.shape[-1] == functional.OF_PAIR + functional.OF_SCALE * len(scales)
+
+
+def test_pair_invariants_know_steps_and_edges():
+    """On a plane the neighbour lies across no normal and normals agree; around the edge of a box they do not."""
+    flat = torch.rand(2000, 3, dtype=torch.float64) * torch.tensor([1.0, 1.0, 0.0])
+    bent = torch.where(flat[:, :1] < 0.5, flat, torch.stack([flat[:, 0] * 0 + 0.5, flat[:, 1], flat[:, 0] - 0.5], -1))
+    far = (flat - torch.tensor([0.65, 0.5, 0.0])).norm(dim=-1).argmin()
+    near = (flat - torch.tensor([0.35, 0.5, 0.0])).norm(dim=-1).argmin()
+    for cloud, agree in ((flat, True), (bent, False)):
+        index = far.expand(len(cloud), 1)
+        e = functional.pair_invariants(cloud, functional.local_moments(cloud, (0.05,)), index, 0.15)[near, 0]
+        assert (abs(float(e[8]) - 0.5) < 0.1) == agree  # tr M_i M_j is ½ for parallel normals, ¼ at right angles
+
+
 @given(shapes(), st.sampled_from([0.2, 1.0]), st.booleans(), st.booleans())
 def test_scan(s: Shape, spacing: float, masked: bool, nothing: bool):
     x, masses = s.randn(*s.batch, s.N, 3), s.randn(*s.batch, s.N, 2).square()
@@ -209,7 +273,7 @@ def test_scan_does_not_jump_and_has_finite_slopes():
 def test_scan_of_many_points_is_made_a_few_at_a_time(monkeypatch):
     x, masses = torch.randn(2, 60, 3), torch.rand(2, 60, 1)
     whole = functional.scan(x, masses, 0.3, 8)
-    monkeypatch.setattr(sys.modules["vnt.functional.scan"], "MOST_PAIRS", 700)
+    monkeypatch.setattr(distances, "MOST_PAIRS", 700)
     assert torch.allclose(functional.scan(x, masses, 0.3, 8), whole, rtol=1e-6, atol=1e-7)
     for spacing, count in ((0.0, 8), (0.3, 0)):
         with pytest.raises(ValueError, match="radii must be positive"):
@@ -219,7 +283,7 @@ def test_scan_of_many_points_is_made_a_few_at_a_time(monkeypatch):
 def test_surroundings_of_many_points_are_seen_a_few_at_a_time(monkeypatch):
     x = torch.randn(2, 50, 3)
     whole = functional.surroundings(x, (0.3, 1.0))
-    monkeypatch.setattr(sys.modules["vnt.functional.surroundings"], "MOST_PAIRS", 700)
+    monkeypatch.setattr(distances, "MOST_PAIRS", 700)
     assert torch.allclose(functional.surroundings(x, (0.3, 1.0)), whole, rtol=1e-6, atol=1e-7)
 
 

@@ -9,6 +9,7 @@ import vnt
 from vnt.models.apart import ApartClassifier
 from vnt.models.apart_config import ApartConfig, ScanConfig
 
+PAIRS = {"surroundings": (0.5, 1.0), "pair_rounds": 2, "pair_channels": 8, "pair_divisor": 4}
 CLASSIFIERS: dict[str, dict] = {
     "default": {},
     "early": {"num_attributes": 2, "fusion": "early"},
@@ -26,6 +27,11 @@ CLASSIFIERS: dict[str, dict] = {
     "edges early": {"num_neighbors": 5, "num_attributes": 2, "fusion": "early"},
     "surroundings": {"surroundings": (0.3, 1.0)},
     "surroundings early": {"surroundings": (0.5,), "num_attributes": 2, "fusion": "early"},
+    "pairs": PAIRS,
+    "pairs early": {**PAIRS, "num_attributes": 2, "fusion": "early"},
+    "pairs late pooled": {**PAIRS, "num_attributes": 2, "fusion": "late", "attribute_pooling": True},
+    "pairs latents": {**PAIRS, "num_latents": 6},
+    "pairs latents read back": {**PAIRS, "num_latents": 6, "read_back": True},
     "normals": {"num_vectors": 1},
     "normals early": {"num_vectors": 1, "num_attributes": 2, "fusion": "early"},
     "post-norm": {"norm_position": "post"},
@@ -42,7 +48,7 @@ CLASSIFIERS: dict[str, dict] = {
 FORECASTERS: dict[str, dict] = {
     name: {key: value for key, value in options.items() if key not in ("pooling", "point_channels")}
     for name, options in CLASSIFIERS.items()
-    if name not in ("mean pool", "head batch norm") and "attribute_pooling" not in options
+    if name not in ("mean pool", "head batch norm") and not {"attribute_pooling", "pair_rounds"} & options.keys()
 }
 FORECASTERS |= {
     "motions": {"num_motions": 4},

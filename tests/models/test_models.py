@@ -142,6 +142,7 @@ def cone(dtype):
         {"num_latents": 8, "read_back": True},
         {"num_neighbors": 4},
         {"surroundings": (0.1, 0.4)},
+        {"surroundings": (0.1, 0.4), "pair_rounds": 2, "pair_divisor": 8},
         {"chirality": True},
     ],
     ids=str,

@@ -16,6 +16,7 @@ OPTIONS = {
     "paper's": {"norm": "layer", "norm_position": "post", "mlp_norm": "batch", "lift": "mlp"},
     "edges and chirality": {"num_neighbors": 4, "chirality": True},
     "surroundings and batch norm": {"surroundings": (0.5, 1.0), "head_norm": "batch"},
+    "pairs and batch norm": {"surroundings": (0.5,), "head_norm": "batch", "pair_rounds": 2, "pair_divisor": 8},
     "early": {"num_attributes": 2, "fusion": "early"},
     "late": {"num_attributes": 2, "fusion": "late"},
     "with ε": {"bias_epsilon": 1e-3},

@@ -76,7 +76,9 @@ def certify(subject: Subject) -> Certificate:
     if isinstance(model, VNTransformerForecaster) and model.mixing is not None:
         raise ValueError("no certificate for a forecaster with head_channels: amounts times vectors have no rule")
     if model.late_attributes is not None and model.late_attributes.query is not None:
-        raise ValueError("no certificate for latents with late fusion: the attention that reads attributes has no rule")
+        raise ValueError(
+            "no certificate for latents with late fusion or pair_rounds: the attention that reads scalars has no rule"
+        )
     bounds, first, stages = [], [], []
     for i in range(subject.num_items):  # one at a time: attention weights are N×N matrices, and there are nine slopes
         item = subject.items(slice(i, i + 1))
@@ -118,13 +120,14 @@ def _classifier(
 ) -> Enclosure:
     """Logits less their mean."""
     tokens = input_tokens(model.config, points, attributes, mask, vectors, scale_vectors=False)
-    x = _lift(model.lift, tokens)
+    described = model.describe_pairs(tokens)
+    x = _lift(model.lift, tokens, described)
     trail.note("lift", x)
     x, mask = _trunk(model.trunk, x, mask)
     trail.note("encoder", x)
     encoded = x
-    late = model.late_attributes is not None and tokens.scalars is not None
-    known = exact(tokens.scalars.to(x.center.dtype), 1) if late and tokens.scalars is not None else None
+    scalars = model.known_scalars(tokens, described)
+    known = None if scalars is None else exact(scalars.to(x.center.dtype), 1)
     inner, last = ([], None) if model.point_mlp is None else _all_but_last(model.point_mlp)
 
     def rows(x: Enclosure) -> Enclosure:
@@ -145,7 +148,8 @@ def _classifier(
     if model.config.pooling != "mean":
         pooled.append(max_rows(features, x, last, mask))
     if model.attribute_pool is not None and known is not None:
-        pooled.append(_attribute_pool(model.attribute_pool, features, encoded, known.center, mask))
+        attributes = known.center[..., : model.config.num_attributes]
+        pooled.append(_attribute_pool(model.attribute_pool, features, encoded, attributes, mask))
     x = side_by_side(pooled)
     trail.note("pool", x)
     before_logits, to_logits = _all_but_last(model.head)

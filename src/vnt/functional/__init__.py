@@ -9,11 +9,12 @@ from vnt.functional.attention import (
     read_scalars,
 )
 from vnt.functional.chirality import cross_product
-from vnt.functional.edge import edge_convolution, edge_features, neighbor_mean
+from vnt.functional.edge import at_neighbors, edge_convolution, edge_features, neighbor_mean
 from vnt.functional.fused import framed_invariant, residual_attention, residual_mlp
 from vnt.functional.invariant import invariant
 from vnt.functional.linear import channels_innermost, linear, linear_with_bias, unit_rows
 from vnt.functional.normalization import batch_norm, batch_statistics, layer_norm, moments, rms_norm
+from vnt.functional.pairs import OF_PAIR, OF_SCALE, pair_invariants
 from vnt.functional.pooling import max_pool, mean_pool, mean_project, project_mean
 from vnt.functional.scan import scan
 from vnt.functional.streaming import (
@@ -25,11 +26,15 @@ from vnt.functional.streaming import (
     pick_heads,
     token_sum,
 )
-from vnt.functional.surroundings import VECTORS, surroundings
+from vnt.functional.surroundings import VECTORS, LocalMoments, local_moments, surroundings, vectors_around
 
 __all__ = [
+    "OF_PAIR",
+    "OF_SCALE",
     "VECTORS",
     "ChunkAttention",
+    "LocalMoments",
+    "at_neighbors",
     "attend_to_chunk",
     "attention",
     "attention_weights",
@@ -46,6 +51,7 @@ __all__ = [
     "layer_norm",
     "linear",
     "linear_with_bias",
+    "local_moments",
     "max_pool",
     "mean_pool",
     "mean_project",
@@ -54,6 +60,7 @@ __all__ = [
     "moments",
     "multihead_attention",
     "neighbor_mean",
+    "pair_invariants",
     "pick_heads",
     "project_mean",
     "read_scalars",
@@ -65,4 +72,5 @@ __all__ = [
     "surroundings",
     "token_sum",
     "unit_rows",
+    "vectors_around",
 ]

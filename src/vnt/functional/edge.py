@@ -7,13 +7,17 @@ from torch import Tensor
 from vnt.functional.activation import relu
 
 
+def at_neighbors(x: Float[Tensor, "*batch N F"], index: Int[Tensor, "*batch N K"]) -> Float[Tensor, "*batch N K F"]:
+    """The rows of x at each point's neighbours."""
+    rows = index.flatten(-2)[..., None].expand(*index.shape[:-2], -1, x.shape[-1])
+    return x.gather(-2, rows).unflatten(-2, index.shape[-2:])
+
+
 def edge_features(
     V: Float[Tensor, "*batch N C S"], index: Int[Tensor, "*batch N K"]
 ) -> Float[Tensor, "*batch N K 2*C S"]:
     """E^(i,j) = [V^(j) − V^(i); V^(i)] for each neighbour j of i."""
-    C, S = V.shape[-2:]
-    rows = index.flatten(-2)[..., None].expand(*index.shape[:-2], -1, C * S)
-    neighbor = V.flatten(-2).gather(-2, rows).unflatten(-2, index.shape[-2:]).unflatten(-1, (C, S))
+    neighbor = at_neighbors(V.flatten(-2), index).unflatten(-1, V.shape[-2:])
     center = V[..., None, :, :].expand_as(neighbor)
     return torch.cat([neighbor - center, center], -2)
 

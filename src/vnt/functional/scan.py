@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from vnt.functional.surroundings import MOST_PAIRS, squared_distances
+from vnt.geometry.distances import a_few_rows, squared_distances
 from vnt.geometry.masking import blank, masked_max
 from vnt.precision import at_least_float32
 
@@ -37,8 +37,7 @@ def scan(
     x = blank(x, mask)
     weights = torch.cat([blank(torch.ones_like(x[..., :1]), mask), masses], -1)
     weights = weights / weights.sum(-2, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
-    parts = [x] if torch.compiler.is_compiling() else x.split(max(1, MOST_PAIRS // max(1, x[..., 0].numel())), -2)
-    shares = torch.cat([_shares(rows, x, weights, spacing, num_radii) for rows in parts], -3)
+    shares = torch.cat([_shares(rows, x, weights, spacing, num_radii) for rows in a_few_rows(x)], -3)
     of_points, of_mass = shares[..., :1, :], shares[..., 1:, :]
     return masked_max(_divergence(of_mass, of_points), mask, -3).to(dtype)
 

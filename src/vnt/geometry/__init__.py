@@ -3,7 +3,7 @@
 from vnt.geometry.actions import permute, rotate, translate
 from vnt.geometry.centering import Centering, center, geometric_median, rms_radius
 from vnt.geometry.masking import masked_max, masked_mean
-from vnt.geometry.neighbors import nearest_neighbors
+from vnt.geometry.neighbors import fading_neighbors, nearest_neighbors
 from vnt.geometry.packing import Packing, pack_ragged, padded
 from vnt.geometry.rotations import random_orthogonal, random_rotation, rotation_about, rotation_in_plane
 
@@ -11,6 +11,7 @@ __all__ = [
     "Centering",
     "Packing",
     "center",
+    "fading_neighbors",
     "geometric_median",
     "masked_max",
     "masked_mean",

@@ -2,7 +2,9 @@
 
 On a lattice, on a cone with its apex, on any CAD model, many points lie at exactly the distance of the k-th neighbour.
 An ordinary search picks among them by index or by rounding, and a rotation changes the rounding: the symmetry breaks.
-Here the points tied at the k-th distance share the weight that is left, so that the result depends on distances alone.
+There are two ways out. In `nearest_neighbors` the points tied at the k-th distance share the weight that is left; in
+`fading_neighbors` weights fade to zero towards the first point that is no neighbour, so that it does not matter which
+it is, and nothing jumps when points move. Either way the result depends on distances alone.
 """
 
 import torch
@@ -11,7 +13,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from vnt.checks import has_values
+from vnt.geometry.distances import a_few_rows, squared_distances
 from vnt.geometry.masking import blank
+from vnt.kernels import is_exporting
 from vnt.precision import at_least_float32
 
 FEW = 8
@@ -19,6 +23,12 @@ FEW = 8
 
 SPARE = 4
 """Slots for ties where a graph is compiled to train; others have as many as it takes."""
+
+LEAST = 4
+"""Neighbours that fade, where there are so many points."""
+
+EDGE = 0.1
+"""Share of the squared distance within which they fade."""
 
 
 def default_tie_tolerance(dtype: torch.dtype) -> float:
@@ -76,6 +86,75 @@ def nearest_neighbors(
     remaining = (k - closer.sum(-1, keepdim=True)).to(near.dtype)
     weight = closer + tied * (remaining / tied.sum(-1, keepdim=True).clamp(min=1))
     return index.clamp(max=positions.shape[-2] - 1), weight
+
+
+def fading_neighbors(
+    positions: Float[Tensor, "*batch N 3"],
+    divisor: int,
+    mask: Bool[Tensor, "*batch N"] | None = None,
+    *,
+    resolution: Float[Tensor, "*batch"] | None = None,
+) -> tuple[Int[Tensor, "*batch N K"], Float[Tensor, "*batch N K"]]:
+    r"""The nearest N/divisor other points of each point, at least four, as indices and weights.
+
+    $$w_{ij} = \min\Bigl(1, 10 \, \frac{r_i^2 - |x_i - x_j|^2}{r_i^2}\Bigr)$$
+
+    where r_i is the distance of the first point that is one too many. A share of the cloud is equally wide however
+    densely it is sampled. Weights are 1 but for the last few, continuous in the positions, and have gradients; slots
+    beyond the points that there are have weight 0, and so has padding. N counts the points that exist.
+
+    Points tied with that first one, as `nearest_neighbors` counts ties, have weight 0, not what rounding leaves of it.
+
+    >>> x = torch.tensor([0.0, 1, 2, 3, 4, 4.1])[:, None] * torch.tensor([1.0, 0, 0])
+    >>> index, weight = fading_neighbors(x, 100)
+    >>> index[0], weight[0]
+    (tensor([1, 2, 3, 4]), tensor([1.0000, 1.0000, 1.0000, 0.4816]))
+    """
+    if divisor < 1:
+        raise ValueError(f"divisor must be at least 1, got {divisor}")
+    x = blank(at_least_float32(positions), mask)
+    N = x.shape[-2]
+    num_slots: int = torch.sym_max(N // divisor, LEAST)  # type: ignore[bad-assignment]
+    with torch.no_grad():
+        found = [_nearest_of(rows, x, first, num_slots + 1, mask) for first, rows in _numbered(x)]
+        index, exists = (torch.cat(each, -2) for each in zip(*found, strict=True))
+    rows = index.flatten(-2)[..., None].expand(*index.shape[:-2], -1, 3)
+    squared = (x.gather(-2, rows).unflatten(-2, index.shape[-2:]) - x[..., None, :]).square().sum(-1)
+    far = torch.where(exists, squared, torch.inf)
+    if mask is None:
+        end = far[..., -1:]
+    else:  # each cloud by the number of its own points
+        last = (mask.sum(-1) // divisor).clamp(min=LEAST)
+        end = far.gather(-1, last[..., None, None].expand(*far.shape[:-1], 1))
+    if resolution is None:
+        resolution = torch.finfo(x.dtype).eps * x.detach().abs().amax((-2, -1))
+    if not is_exporting():  # where that slot stays, of weight 0: N max(4, N/divisor) is more than it can take apart
+        index, exists, squared = index[..., :-1], exists[..., :-1], squared[..., :-1]
+    counts = exists & (end > 0)
+    end = end.clamp(min=torch.finfo(x.dtype).tiny)
+    tied = 2 * default_tie_tolerance(x.dtype) + 8 * resolution[..., None, None] * end.rsqrt()
+    weight = ((1 - squared / end - tied) / EDGE).clamp(0, 1)
+    return index, blank(torch.where(counts, weight, 0), mask)
+
+
+def _numbered(x: Float[Tensor, "*batch N 3"]) -> list[tuple[int, Tensor]]:
+    """A few rows at a time, with the number of the first."""
+    parts = a_few_rows(x)
+    return [(sum(part.shape[-2] for part in parts[:i]), rows) for i, rows in enumerate(parts)]
+
+
+def _nearest_of(
+    rows: Float[Tensor, "*batch M 3"], x: Float[Tensor, "*batch N 3"], first: int, count: int, mask: Tensor | None
+) -> tuple[Int[Tensor, "*batch M K"], Bool[Tensor, "*batch M K"]]:
+    """The points nearest to some of them, those from number ``first`` on, and whether there are as many."""
+    squared = squared_distances(rows, x)
+    places = torch.arange(x.shape[-2], device=x.device)
+    absent = places == places[first : first + rows.shape[-2], None]
+    if mask is not None:
+        absent = absent | ~mask[..., None, :]
+    squared = F.pad(squared.masked_fill(absent, torch.inf), (0, count), value=torch.inf)
+    near, index = squared.topk(count, dim=-1, largest=False)
+    return index.clamp(max=x.shape[-2] - 1), torch.isfinite(near)
 
 
 def _most(distances: Float[Tensor, "*batch N M"], end: Float[Tensor, "*batch N 1"]) -> int:

@@ -44,7 +44,6 @@ class VNLift(nn.Module):
 
     def __init__(self, config: BackboneConfig, in_channels: int, num_scalars: int = 0):
         super().__init__()
-        self.surroundings = config.surroundings
         in_channels += functional.VECTORS * len(config.surroundings)
         if config.lift == "mlp":
             self.lift = VNMLP(
@@ -90,9 +89,9 @@ class VNLift(nn.Module):
 
     def vectors(self, tokens: InputTokens) -> Float[Tensor, "*batch N C_all S"]:
         """What turns with the cloud: the input's own vectors, and how the cloud lies around each point."""
-        if not self.surroundings:
+        if tokens.around is None:
             return tokens.vectors
-        around = functional.surroundings(tokens.positions, self.surroundings, tokens.mask)
+        around = functional.vectors_around(tokens.positions, tokens.around)
         flat = tokens.vectors.shape[-1] - around.shape[-1]  # attributes under early fusion: nothing along those
         return torch.cat([tokens.vectors, F.pad(around, (0, flat)).to(tokens.vectors.dtype)], -2)
 
@@ -162,7 +161,7 @@ def lift_cloud(
     if size == 0 or not in_chunks or not isinstance(trunk.encoder, VNLatentEncoder) or is_exporting():
         return lift(tokens, scalars)
     parts = (lift, trunk.encoder.input_norm, trunk.encoder.read_back)
-    depends = lift.surroundings or any(mixes_points(part) for part in parts if part is not None)
+    depends = tokens.around is not None or any(mixes_points(part) for part in parts if part is not None)
     if tokens.positions.shape[axis] <= size or depends:
         return lift(tokens, scalars)
     chunks = tokens.split(size)
@@ -171,7 +170,7 @@ def lift_cloud(
 
 
 class LateAttributes(nn.Module):
-    """The attributes that belong to each encoded token (late fusion, Fig. 4).
+    """The attributes that belong to each encoded token (late fusion, Fig. 4), and other scalars of points.
 
     A token that is a point has its own. A latent reads those of all points, by an attention whose queries and keys turn
     with the cloud and whose values, being scalars, do not.

@@ -10,7 +10,8 @@ from vnt.layers.chunks import Chunks, mixes_points
 from vnt.models.backbone import Features, LateAttributes, VNLift, VNTrunk, lift_cloud
 from vnt.models.config import ClassifierConfig
 from vnt.models.heads import AttributePool, make_head, make_point_mlp
-from vnt.models.tokens import input_tokens, num_input_channels
+from vnt.models.pairs import PairDescriptor
+from vnt.models.tokens import InputTokens, input_tokens, num_input_channels
 from vnt.precision import at_least_float32
 
 
@@ -20,7 +21,8 @@ class VNTransformerClassifier(nn.Module):
     Centre → lift → VN-Transformer encoder → VN-Invariant → flatten → MLP on each point → pool → MLP. Under early fusion
     attributes are coordinates from the start (partial invariance, Proposition 5); under late fusion they join the
     invariant features. With ``num_latents`` the encoder is that of Fig. 5, and with ``read_back`` points read from the
-    latents before they are pooled.
+    latents before they are pooled. With ``pair_rounds`` ordinary networks look at each point's neighbours: what they
+    find gates the lift, and joins the invariant features as late attributes do.
 
     Args:
         config: a `ClassifierConfig`; `paper_classifier()` gives the paper's literal arrangement.
@@ -30,8 +32,8 @@ class VNTransformerClassifier(nn.Module):
         vectors (..., N, num_vectors, 3) -> (..., num_classes)
 
     Differences from the paper: it says "Flatten/Pool/MLP"; the MLP on each point's invariants before the pool is ours
-    (``point_channels=0`` leaves it out), and so are `AttributePool` and what `ClassifierConfig` lists as not the
-    paper's.
+    (``point_channels=0`` leaves it out), and so are `AttributePool`, `PairDescriptor` and what `ClassifierConfig` lists
+    as not the paper's.
 
     >>> from vnt import ClassifierConfig
     >>> model = VNTransformerClassifier(ClassifierConfig(num_classes=10))
@@ -42,7 +44,17 @@ class VNTransformerClassifier(nn.Module):
     def __init__(self, config: ClassifierConfig):
         super().__init__()
         self.config = config
-        self.lift = VNLift(config, num_input_channels(config))
+        self.pairs = None
+        if config.pair_rounds > 0:
+            self.pairs = PairDescriptor(
+                len(config.surroundings),
+                config.pair_channels,
+                config.pair_rounds,
+                config.pair_divisor,
+                config.head_norm,
+            )
+        described = 0 if self.pairs is None else config.pair_channels
+        self.lift = VNLift(config, num_input_channels(config), num_scalars=described)
         self.trunk = VNTrunk(config)
         self.invariant = VNInvariant(
             config.channels,
@@ -51,9 +63,10 @@ class VNTransformerClassifier(nn.Module):
             bias_epsilon=config.bias_epsilon,
             spatial_dim=config.spatial_dim,
         )
-        self.late_attributes = LateAttributes(config) if config.fusion == "late" else None
+        known = described + (config.num_attributes if config.fusion == "late" else 0)
+        self.late_attributes = LateAttributes(config) if known > 0 else None
 
-        width = config.channels * config.spatial_dim + (config.num_attributes if config.fusion == "late" else 0)
+        width = config.channels * config.spatial_dim + known
         self.point_mlp = None
         if config.point_channels > 0:
             self.point_mlp = make_point_mlp(width, config.point_channels, config.head_norm)
@@ -89,7 +102,7 @@ class VNTransformerClassifier(nn.Module):
             where = mask
         parts = self._pool(x, where)
         if self.attribute_pool is not None and scalars is not None:
-            parts.append(self.attribute_pool(x, V, scalars, where))
+            parts.append(self.attribute_pool(x, V, self._attributes(scalars), where))
         return self.head(torch.cat(parts, -1))
 
     def features(
@@ -112,11 +125,12 @@ class VNTransformerClassifier(nn.Module):
     def _encode(
         self, points: Tensor, attributes: Tensor | None, mask: Tensor | None, vectors: Tensor | None
     ) -> tuple[Tensor | Chunks, Tensor | None, Tensor | Packing | None]:
-        """The encoded tokens, the attributes that join their invariants, and which exist; a ragged batch is packed."""
+        """The encoded tokens, the scalars that join their invariants, and which exist; a ragged batch is packed."""
         tokens = input_tokens(self.config, points, attributes, mask, vectors, scale_vectors=False)
         in_chunks = self.config.pools_latents or self.point_mlp is None or not mixes_points(self.point_mlp)
-        lifted = lift_cloud(self.lift, self.trunk, tokens, in_chunks=in_chunks)
-        scalars = tokens.scalars
+        described = self.describe_pairs(tokens)
+        lifted = lift_cloud(self.lift, self.trunk, tokens, described, in_chunks=in_chunks)
+        scalars = self.known_scalars(tokens, described)
         where = mask if self.config.num_latents > 0 else pack_ragged(mask)
         if isinstance(where, Packing) and isinstance(lifted, Tensor):
             lifted = where.pack(lifted)
@@ -128,8 +142,25 @@ class VNTransformerClassifier(nn.Module):
             scalars = self.late_attributes(V, lifted, scalars, None if isinstance(where, Packing) else mask)
         return V, scalars, encoded
 
-    def _invariants(self, V: Float[Tensor, "*tokens C S"], scalars: Float[Tensor, "*tokens d_A"] | None) -> Tensor:
-        """VN-Invariant of each token, flattened, with its attributes under late fusion."""
+    def describe_pairs(self, tokens: InputTokens) -> Float[Tensor, "*batch N K"] | None:
+        """What pairs say of each point; None where nobody looks at them."""
+        if self.pairs is None or tokens.around is None:
+            return None
+        return self.pairs(tokens.positions, tokens.around, tokens.mask, tokens.resolution)
+
+    def known_scalars(
+        self, tokens: InputTokens, described: Float[Tensor, "*batch N K"] | None
+    ) -> Float[Tensor, "*batch N K_all"] | None:
+        """What joins the invariants of each point: attributes, under late fusion, and then what pairs say."""
+        if tokens.scalars is None or described is None:
+            return described if tokens.scalars is None else tokens.scalars
+        return torch.cat([tokens.scalars, described.to(tokens.scalars.dtype)], -1)
+
+    def _attributes(self, scalars: Float[Tensor, "*tokens K_all"]) -> Float[Tensor, "*tokens d_A"]:
+        return scalars[..., : self.config.num_attributes]
+
+    def _invariants(self, V: Float[Tensor, "*tokens C S"], scalars: Float[Tensor, "*tokens K_all"] | None) -> Tensor:
+        """VN-Invariant of each token, flattened, with the scalars that are known beside it."""
         invariant = self.invariant(V).flatten(-2)
         if scalars is None:
             return invariant
@@ -157,7 +188,7 @@ class VNTransformerClassifier(nn.Module):
         count = torch.full((*batch, 1), N, device=x.device) if mask is None else mask.sum(-1, keepdim=True)
         parts = [count, *self._pool(x, mask)]
         if self.attribute_pool is not None and scalars is not None:
-            parts.extend(self.attribute_pool.gather(x, V, scalars, mask))
+            parts.extend(self.attribute_pool.gather(x, V, self._attributes(scalars), mask))
         return parts
 
     def _merge(self, pools: list[list[Tensor]]) -> Tensor:

@@ -141,6 +141,10 @@ class ClassifierConfig(BackboneConfig):
         dropout: in the MLP behind the pool.
         attribute_pooling: late fusion only. Pool once more for each attribute, with weight where it is large
             (`vnt.models.heads.AttributePool`): a mean over all points loses what a few of them have in common.
+        pair_rounds: how often an ordinary network looks at each point's neighbours, through invariants of pairs
+            (`vnt.models.pairs.PairDescriptor`); 0 means never. Needs ``surroundings``. Not in the paper.
+        pair_channels: numbers that it finds of each point.
+        pair_divisor: it looks at the nearest N / pair_divisor of a cloud's N points, and at least at four.
 
     >>> ClassifierConfig(num_classes=40, channels=32).spatial_dim
     3
@@ -153,11 +157,16 @@ class ClassifierConfig(BackboneConfig):
     head_norm: Literal["layer", "batch"] = "layer"
     dropout: float = 0.0
     attribute_pooling: bool = False
+    pair_rounds: int = 0
+    pair_channels: int = 64
+    pair_divisor: int = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require_at_least(1, "num_classes", "head_channels")
-        self._require_at_least(0, "point_channels")
+        self._require_at_least(1, "num_classes", "head_channels", "pair_channels", "pair_divisor")
+        self._require_at_least(0, "point_channels", "pair_rounds")
+        if self.pair_rounds > 0 and not self.surroundings:
+            raise ValueError(f"pairs are described by surroundings, got none with pair_rounds={self.pair_rounds}")
         require_dropout(self.dropout)
         if self.attribute_pooling and self.fusion != "late":
             raise ValueError(f"attribute_pooling needs fusion='late', got {self.fusion!r}")

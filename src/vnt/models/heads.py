@@ -63,21 +63,22 @@ class Perceptron(nn.Sequential):
 
 def make_point_mlp(width: int, channels: int, norm: HeadNorm = "layer") -> Perceptron:
     """An MLP on the invariant features of each point."""
-    return Perceptron(nn.Linear(width, channels), _norm(channels, norm), nn.GELU(), nn.Linear(channels, channels))
+    return Perceptron(nn.Linear(width, channels), make_norm(channels, norm), nn.GELU(), nn.Linear(channels, channels))
 
 
 def make_head(width: int, channels: int, num_classes: int, dropout: float, norm: HeadNorm = "layer") -> Perceptron:
     """From pooled features to logits."""
     return Perceptron(
         nn.Linear(width, channels),
-        _norm(channels, norm),
+        make_norm(channels, norm),
         nn.GELU(),
         nn.Dropout(dropout),
         nn.Linear(channels, num_classes),
     )
 
 
-def _norm(channels: int, norm: HeadNorm) -> nn.Module:
+def make_norm(channels: int, norm: HeadNorm) -> nn.Module:
+    """Of an ordinary network, over tokens that exist."""
     return MaskedBatchNorm(channels) if norm == "batch" else nn.LayerNorm(channels)
 
 

@@ -1,7 +1,7 @@
 """From raw points to input tokens: checks, padding, centring, scale, attributes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vnt.checks import require_finite, require_mask
+from vnt.functional import LocalMoments, local_moments
 from vnt.geometry import Centering, center, rms_radius
 from vnt.geometry.centering import power_of_two
 from vnt.geometry.masking import blank
@@ -58,6 +59,7 @@ class InputTokens:
         mask: (..., N) or None.
         radius: (...), what the points were divided by.
         resolution: (...), rounding of the coordinates, in units of the radius.
+        around: how the cloud lies around each point, where the config has windows to look through.
     """
 
     vectors: Float[Tensor, "*batch N C_in S"]
@@ -66,6 +68,7 @@ class InputTokens:
     mask: Bool[Tensor, "*batch N"] | None
     radius: Float[Tensor, "*batch"]
     resolution: Float[Tensor, "*batch"]
+    around: LocalMoments | None = None
 
     @property
     def log_radius(self) -> Float[Tensor, "*batch"]:
@@ -79,7 +82,8 @@ class InputTokens:
     def split(self, size: int) -> list["InputTokens"]:
         """The same clouds in chunks of ``size`` points, views of these tensors; the last may have fewer.
 
-        Without a mask, since a chunk may be padding from end to end: they are for what looks at each point by itself.
+        Without a mask, since a chunk may be padding from end to end, and without what lies around: they are for what
+        looks at each point by itself.
         """
         axis = self.positions.ndim - 2
         vectors, positions = self.vectors.split(size, axis), self.positions.split(size, axis)
@@ -105,17 +109,19 @@ def input_tokens(
     *,
     scale_vectors: bool,
 ) -> InputTokens:
-    """`normalized_tokens`, with the attributes as coordinates under early fusion.
+    """`normalized_tokens`, with what lies around each point, and the attributes as coordinates under early fusion.
 
     There the position's row is [x, a], those of other vectors [v, 0], and an anchor's [0, e_i]: a constant along
     attribute axis i. Since VN-Linear mixes rows, the anchors act as a bias on the attribute columns alone, which
     rotations leave in place: exact equivariance, and no symmetry among attributes.
     """
     tokens = normalized_tokens(config, points, attributes, mask, vectors, scale_vectors=scale_vectors)
+    if config.surroundings:
+        tokens = replace(tokens, around=local_moments(tokens.positions, config.surroundings, mask))
     if config.fusion != "early" or tokens.scalars is None:
         return tokens
     rows = append_attributes(tokens.vectors, tokens.scalars, anchored=config.attribute_anchor)
-    return InputTokens(rows, tokens.positions, None, mask, tokens.radius, tokens.resolution)
+    return replace(tokens, vectors=rows, scalars=None)
 
 
 def normalized_tokens(

@@ -64,6 +64,8 @@ def table1() -> Experiment:
     small_taught = Row("small_taught", "the same, taught by our best", small(), teacher=teacher)
     deeper = _with(recipe("modelnet40"), depth=8)
     deep = Row("deep_taught", "the same, twice as deep", deeper, teacher=teacher)
+    paired = recipe("modelnet40_pairs")
+    pairs = Row("pairs", "our best, with pairs of neighbouring points, no teacher", paired)
     return Experiment(
         "table1",
         "Table 1: ModelNet40 test accuracy",
@@ -82,6 +84,8 @@ def table1() -> Experiment:
             taught,
             deep,
             Row("finished", f"the same, {WHOLE}", finishing(deeper), teacher=teacher, start=deep),
+            pairs,
+            _finished(pairs, paired),
             Row("literal", "VN-Transformer, the paper to the letter, ε = 1e-6", _literal(EPSILON), 0.908),
         ),
         rotations=("I", "z", "SO3"),

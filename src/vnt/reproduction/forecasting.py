@@ -89,7 +89,14 @@ def _longer(plain: TrainConfig, ours: TrainConfig) -> list[Row]:
         replace(deep, epochs=ours.epochs),
         teacher=Teacher(alone, seeds=(0, 1), hold_out=False),
     )
-    return [Row("transformer_z_long", f"Transformer + z, {longer.epochs} epochs", longer), alone, heading, taught]
+    told = replace(longer, attributes=("heading",))
+    return [
+        Row("transformer_z_long", f"Transformer + z, {longer.epochs} epochs", longer),
+        Row("transformer_z_long_heading", f"Transformer + z, heading, {longer.epochs} epochs", told),
+        alone,
+        heading,
+        taught,
+    ]
 
 
 def _biased(config: TrainConfig) -> TrainConfig:

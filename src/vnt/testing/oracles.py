@@ -213,6 +213,19 @@ def neighbor_weights(
     return weights
 
 
+def fading_weights(positions: ArrayLike, divisor: int, mask: ArrayLike | None = None) -> Array:
+    """(N, N) weights of the nearest N/divisor points, at least four, fading towards the first that is one too many."""
+    x = as_array(positions)
+    N = len(x)
+    kept = [n for n in range(N) if mask is None or as_array(mask)[n]]
+    k, weights = max(4, len(kept) // divisor), np.zeros((N, N))
+    for i in kept:
+        squared = sorted((sum((x[i] - x[j]) ** 2), j) for j in kept if j != i)
+        for d, j in squared[:k]:
+            weights[i, j] = 1.0 if len(squared) <= k else min(1.0, (1 - d / squared[k][0]) / 0.1)
+    return weights
+
+
 def edge_convolution(
     V: ArrayLike, weights: ArrayLike, W: ArrayLike, U: ArrayLike, *, negative_slope: float = 0.0, eps: float = 0.0
 ) -> Array:
@@ -237,13 +250,30 @@ def surroundings(points: ArrayLike, scales: tuple[float, ...], mask: ArrayLike |
         if not exists[i]:
             continue
         for number, scale in enumerate(scales):
-            w = [exp(-sum((x[i] - x[j]) ** 2) / (2 * scale**2)) * exists[j] for j in range(len(x))]
-            mean = sum(w[j] * x[j] for j in range(len(x))) / sum(w)
-            C = sum(w[j] * np.outer(x[j] - mean, x[j] - mean) for j in range(len(x))) / sum(w)
-            M = C / (np.trace(C) + 0.1 * scale**2)
-            offset = (mean - x[i]) / scale
+            offset, M = _moments(x, scale, i, exists)
             out[i, 4 * number : 4 * number + 4] = [offset, M @ x[i], M @ offset, M @ M @ x[i]]
     return out
+
+
+def pair_invariants(points: ArrayLike, scales: tuple[float, ...], i: int, j: int, unit: float) -> Array:
+    """Of points i and j of a cloud (N, 3): four numbers, and eight kinds of numbers with one for each scale."""
+    x = as_array(points)
+    u = (x[j] - x[i]) / unit
+    of_scales = []
+    for scale in scales:
+        (o_i, M_i), (o_j, M_j) = (_moments(x, scale, n) for n in (i, j))
+        lengths = [u @ M_i @ u, u @ M_j @ u, sum((M_i @ u) ** 2), sum((M_j @ u) ** 2)]
+        of_scales.append([*lengths, np.trace(M_i @ M_j), o_i @ u, o_j @ u, o_i @ o_j])
+    kinds = [row[kind] for kind in range(8) for row in of_scales]
+    return np.array([u @ u, x[i] @ u, x[i] @ x[i], x[j] @ x[j], *kinds])
+
+
+def _moments(x: Array, scale: float, i: int, exists: Sequence[bool] = ()) -> tuple[Array, Array]:
+    """Offset and spread of what point i sees through one window."""
+    w = [exp(-sum((x[i] - x[j]) ** 2) / (2 * scale**2)) * (not exists or exists[j]) for j in range(len(x))]
+    mean = sum(w[j] * x[j] for j in range(len(x))) / sum(w)
+    C = sum(w[j] * np.outer(x[j] - mean, x[j] - mean) for j in range(len(x))) / sum(w)
+    return (mean - x[i]) / scale, C / (np.trace(C) + 0.1 * scale**2)
 
 
 def scan(points: ArrayLike, masses: ArrayLike, spacing: float, num_radii: int, mask: ArrayLike | None = None) -> Array:

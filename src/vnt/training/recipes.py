@@ -58,6 +58,13 @@ def modelnet40() -> TrainConfig:
     )
 
 
+def modelnet40_pairs() -> TrainConfig:
+    """The same with networks that look at pairs of neighbouring points."""
+    config = modelnet40()
+    model = replace(config.model, pair_rounds=2)  # type: ignore[unexpected-keyword]
+    return replace(config, model=model, epochs=70, evaluate_every=10)
+
+
 def modelnet10() -> TrainConfig:
     """The same on ten classes."""
     return replace(modelnet40(), dataset="modelnet10", model=best_classifier(10))
@@ -133,6 +140,7 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
         motion,
         motion_transformer,
         modelnet40,
+        modelnet40_pairs,
         modelnet10,
         modelnet40_paper,
         modelnet40_polka_dot,
