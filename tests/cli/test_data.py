@@ -1,6 +1,7 @@
 """The real command line, in this process: what it prints, what it writes, how it fails."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -53,6 +54,17 @@ def test_every_command_has_a_help_text(command, capsys):
         main(["data", command, "--help"])
     assert end.value.code == 0
     assert len(capsys.readouterr().out) > 200
+
+
+WRITES = ["train shapes", "demo", "predict", "compare", "reproduce", "audit", "import", "export", "bench"]
+
+
+@pytest.mark.parametrize("command", [*WRITES, "data convert", "data preview"])
+def test_every_command_that_writes_calls_it_by_the_same_names(command, capsys):
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    words = re.split(r"[\s,│]+", capsys.readouterr().out)
+    assert {"-o", "--out", "--output"} <= set(words)
 
 
 def test_list_says_what_is_here(vnt, tmp_path):

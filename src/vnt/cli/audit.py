@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
+from vnt.cli.arguments import OUT
+
 
 @dataclass(frozen=True)
 class Options:
@@ -32,7 +34,7 @@ class Options:
     """How many items to certify, the worst first."""
     json: bool = False
     """Print JSON instead of words."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    out: Annotated[Path | None, OUT] = None
     """Folder for report.html, audit.json and the pictures."""
     strict: bool = False
     """End with code 1 where a verdict is broken or ill-conditioned."""

@@ -45,8 +45,8 @@ def carry_out(options: "Options") -> None:
     model = load(folder).to(choose_device(options.device))
     batch, source = inputs(folder, about, options, console)
     group: Group = GROUPS.get(options.group, options.group)  # type: ignore[bad-assignment]
-    if options.output is not None:
-        options.output.mkdir(parents=True, exist_ok=True)  # before the work, so that it is not lost on a bad name
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)  # before the work, so that it is not lost on a bad name
     with console.status("auditing") as status:
         report = audit(
             model,
@@ -61,9 +61,9 @@ def carry_out(options: "Options") -> None:
         )
     numbers = {"checkpoint": str(options.checkpoint), "inputs": source, "broken": report.broken, **report.to_dict()}
     as_json = json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    if options.output is not None:
-        write(options.output, report, as_json, f"The model in {options.checkpoint}; inputs: {source}.")
-        console.print(f"written: [bold]{escape(str(options.output / 'report.html'))}[/], audit.json and pictures")
+    if options.out is not None:
+        write(options.out, report, as_json, f"The model in {options.checkpoint}; inputs: {source}.")
+        console.print(f"written: [bold]{escape(str(options.out / 'report.html'))}[/], audit.json and pictures")
     sys.stdout.write(as_json if options.json else f"inputs: {source}\n{report}\n")
     if options.strict and not is_sound(report):
         raise SystemExit(1)

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
+from vnt.cli.arguments import OUT
+
 Name = Literal[
     "encoder",
     "scaling",
@@ -44,7 +46,7 @@ class Options:
     """How often each contender runs; medians count."""
     points: tuple[int, ...] = ()
     """Sizes of the scaling comparison (256 to 1,048,576)."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    out: Annotated[Path | None, OUT] = None
     """Folder for a page of each comparison, and the scaling one's record and picture."""
     draw: Path | None = None
     """Draw the picture of a scaling record that was made elsewhere, and do nothing else."""
@@ -74,7 +76,7 @@ def run(arguments: list[str]) -> None:
     if options.points:
         settings = comparisons.Settings(settings.device, settings.rounds, options.points)
     names = list(comparisons.COMPARISONS) if "all" in options.names else list(dict.fromkeys(options.names))
-    comparisons.carry_out(names, settings, options.output, _say)
+    comparisons.carry_out(names, settings, options.out, _say)
 
 
 def _say(text: str) -> None:

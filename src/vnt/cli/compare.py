@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
+from vnt.cli.arguments import OUT
+
 
 @dataclass(frozen=True)
 class Options:
@@ -25,7 +27,7 @@ class Options:
     """Of the training data; each recipe is trained under each."""
     split: Literal["val", "test"] = "val"
     """Which split is turned; look at "test" once, at the end."""
-    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("runs/compare")
+    out: Annotated[Path, OUT] = Path("runs/compare")
     """Folder of the runs, of compare.json, compare.md and pareto.png. What has finished there is not trained again."""
     data: Path | None = None
     """Folder that holds the data sets (else VNT_DATA, else ./data)."""

@@ -13,6 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 from tyro.conf import Positional
 
+from vnt.cli.arguments import OUT
+
 PICTURES = (".png", ".jpg", ".jpeg", ".pdf", ".svg")
 
 
@@ -73,7 +75,7 @@ class Convert:
 
     sources: Positional[tuple[str, ...]]
     """Files, folders or patterns."""
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    out: Annotated[Path, OUT]
     """The file to write: .safetensors for motion, .npz for a cloud."""
     past: int = 11
     """Steps that are seen."""
@@ -98,7 +100,7 @@ class Convert:
 
     def run(self) -> None:
         """Convert with a progress bar."""
-        if self.output.suffix.lower() == ".npz":
+        if self.out.suffix.lower() == ".npz":
             self._cloud()
         else:
             self._motion()
@@ -113,12 +115,12 @@ class Convert:
             raise ValueError(f"one cloud makes one .npz, got {len(self.sources)} sources")
         if kind := kind_of(self.sources[0]):
             raise ValueError(
-                f"{self.sources[0]}: {kind}, and {self.output} would be a cloud: windows are written to .safetensors"
+                f"{self.sources[0]}: {kind}, and {self.out} would be a cloud: windows are written to .safetensors"
             )
         cloud = read_cloud(self.sources[0], num_points=self.num_points)
-        with atomic_write(self.output) as path:
+        with atomic_write(self.out) as path:
             write_npz_cloud(cloud, path)
-        _say(f"{self.output}: {len(cloud):,} points")
+        _say(f"{self.out}: {len(cloud):,} points")
 
     def _motion(self) -> None:
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -131,7 +133,7 @@ class Convert:
             task = progress.add_task("convert", total=None, windows=0)
             windows = convert(
                 files,
-                self.output,
+                self.out,
                 past=self.past,
                 future=self.future,
                 stride=self.stride,
@@ -146,8 +148,8 @@ class Convert:
         scenarios = len(set(windows.scenario.tolist()))
         tests = int(windows.is_test.sum())
         _say(
-            f"{self.output}: {len(windows):,} windows of {scenarios:,} scenarios, {tests:,} of them test, "
-            f"{self.output.stat().st_size / 2**20:.1f} MiB"
+            f"{self.out}: {len(windows):,} windows of {scenarios:,} scenarios, {tests:,} of them test, "
+            f"{self.out.stat().st_size / 2**20:.1f} MiB"
         )
         if tests == 0 and self.test_fraction > 0:
             _say(
@@ -161,7 +163,7 @@ class Preview:
 
     path: Positional[str]
     """A cloud, recording, motion set, folder of them, or the name of a data set."""
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("preview.png")
+    out: Annotated[Path, OUT] = Path("preview.png")
     """The picture to write: .png, .jpg, .pdf or .svg."""
     data: Path | None = None
     """Folder that holds the sets (else VNT_DATA, else ./data)."""
@@ -177,15 +179,15 @@ class Preview:
         from vnt.cli.preview import picture
         from vnt.files import atomic_write
 
-        if self.output.is_dir():
-            raise ValueError(f"{self.output}: a folder, expected the name of a picture such as preview.png")
-        suffix = self.output.suffix.lower() or ".png"
+        if self.out.is_dir():
+            raise ValueError(f"{self.out}: a folder, expected the name of a picture such as preview.png")
+        suffix = self.out.suffix.lower() or ".png"
         if suffix not in PICTURES:
-            raise ValueError(f"{self.output}: cannot draw {suffix!r}, expected one of {', '.join(PICTURES)}")
+            raise ValueError(f"{self.out}: cannot draw {suffix!r}, expected one of {', '.join(PICTURES)}")
         figure = picture(self.path, self.data, split=self.split, color=self.color, seed=self.seed)
-        with atomic_write(self.output) as path:
+        with atomic_write(self.out) as path:
             figure.savefig(path, format=suffix[1:], dpi=130, facecolor="white")
-        _say(f"wrote {self.output}")
+        _say(f"wrote {self.out}")
 
 
 Command = (

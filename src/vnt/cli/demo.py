@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
+from vnt.cli.arguments import OUT
 from vnt.training.config import TrainConfig
 from vnt.training.recipes import recipe
 
@@ -13,7 +15,7 @@ from vnt.training.recipes import recipe
 class Options:
     """Train our Transformer and a plain one on built-in shapes and tracks, turn the test data, and write a report."""
 
-    out: Path = Path("runs/demo")
+    out: Annotated[Path, OUT] = Path("runs/demo")
     """Folder of the demo; the runs of an earlier one there are replaced."""
     effort: float = 1.0
     """Multiplies the number of epochs; 1 takes about five minutes on two cores."""

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
+from vnt.cli.arguments import OUT
+
 
 @dataclass(frozen=True)
 class Options:
@@ -20,7 +22,7 @@ class Options:
 
     model: Positional[Path]
     """Folder of a run, or of a model, or a model that comes with vnt: modelnet40, modelnet40-small."""
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("model.onnx")
+    out: Annotated[Path, OUT] = Path("model.onnx")
     """The file; its ending says which kind."""
     precision: Literal["float32", "float16"] = "float32"
     """That it computes in; inputs and results are float32."""
@@ -41,14 +43,14 @@ def run(arguments: list[str]) -> None:
     with console.status("exporting") as status:
         checks = export(
             model,
-            options.output,
+            options.out,
             about=about,
             precision=options.precision,
             mask=options.mask,
             say=lambda words: status.update(words),
         )
-    size = options.output.stat().st_size / 2**20
-    sys.stdout.write(f"{options.output}  {size:.1f} MiB, {options.precision}\n")
+    size = options.out.stat().st_size / 2**20
+    sys.stdout.write(f"{options.out}  {size:.1f} MiB, {options.precision}\n")
     for one in checks:
         sys.stdout.write(
             f"  {one.items} x {one.tokens:<5} from the model {one.parity:.0e}   "

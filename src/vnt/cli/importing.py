@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional
 
+from vnt.cli.arguments import OUT
+
 WHOSE = "FlyingGiraffe/vnn"
 """Of the programs that `vnt.import_weights` knows, the one whose whole models are taken."""
 
@@ -25,7 +27,7 @@ class Options:
 
     file: Positional[Path]
     """A .pt, .pth, .t7 or .safetensors file; one that holds more than tensors and numbers is refused, not run."""
-    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    out: Annotated[Path, OUT]
     """The folder to write."""
     origin: Literal["vnn", "VN-transformer"] | None = None
     """Whose weights they are; recognised by their names unless said."""

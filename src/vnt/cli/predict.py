@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional
 
+from vnt.cli.arguments import OUT
 from vnt.cli.printing import UNCUT, result_width
 
 
@@ -24,7 +25,7 @@ class Options:
     """Folder of a run, or of a model, or a model that comes with vnt: modelnet40, modelnet40-small."""
     format: Literal["table", "json", "csv"] = "table"
     """How to print."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    out: Annotated[Path | None, OUT] = None
     """Write to this file instead of printing."""
     num_points: int = 1024
     """Points of each cloud at most, and so many of a mesh."""
@@ -54,13 +55,13 @@ def run(arguments: list[str]) -> int:
     if len(failed) == len(rows):
         raise ValueError(failed[0])
     if options.format == "table":
-        text = _as_table(rows, result_width() if options.output is None else UNCUT)
+        text = _as_table(rows, result_width() if options.out is None else UNCUT)
     else:
         text = {"json": _as_json, "csv": _as_csv}[options.format](rows)
-    if options.output is None:
+    if options.out is None:
         sys.stdout.write(text)
     else:
-        with atomic_write(options.output) as path:
+        with atomic_write(options.out) as path:
             path.write_text(text)
     if failed:
         sys.stderr.write(f"vnt: {len(failed)} without an answer: {failed[0]}{', ...' if len(failed) > 1 else ''}\n")

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
+from vnt.cli.arguments import OUT
+
 NAMES = ("table1", "table2", "table3", "table4", "table5", "fig6", "fig7", "fig8", "fig9", "fig10")
 Name = Literal["table1", "table2", "table3", "table4", "table5", "fig6", "fig7", "fig8", "fig9", "fig10", "all"]
 
@@ -34,7 +36,7 @@ class Options:
     """A run for each; the page shows the mean and the standard deviation. A smoke test takes the first alone."""
     split: Literal["test", "val"] = "test"
     """Which split is scored: "val" while you are still choosing."""
-    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("runs/reproduce")
+    out: Annotated[Path, OUT] = Path("runs/reproduce")
     """Folder of the pages and runs. What has finished there is not trained again."""
     data: Path | None = None
     """Folder that holds the data sets (else VNT_DATA, else ./data)."""

@@ -8,11 +8,12 @@ from typing import Annotated
 import tyro
 from tyro.conf import AvoidSubcommands, Positional
 
+from vnt.cli.arguments import OUT
 from vnt.spelling import suggest
 from vnt.training.config import TrainConfig
 from vnt.training.recipes import RECIPES, recipe
 
-HELP = """usage: vnt train RECIPE [--out FOLDER] [--SETTING VALUE ...]
+HELP = """usage: vnt train RECIPE [-o FOLDER] [--SETTING VALUE ...]
        vnt train --resume FOLDER [--from-step N]
 
 Train a model. A recipe is a complete setting, and every part of it can be changed; vnt train RECIPE --help lists them:
@@ -32,7 +33,7 @@ class Options:
     """A recipe with changes."""
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = field(default_factory=TrainConfig)
-    out: Path | None = None
+    out: Annotated[Path | None, OUT] = None
     """Folder of the run (runs/RECIPE-N unless said)."""
     data: Path | None = None
     """Folder that holds the data sets (else VNT_DATA, else ./data)."""
