@@ -1,7 +1,7 @@
 """Shape and attributes judged apart: two classifiers that do not see what the other sees, and whose logits add.
 
 A network that sees both while it learns needs no attributes where it knows the clouds by heart, and so, we think, does
-not find out how much they would tell of others (docs/results/modelnet40.md). Apart, neither is left to the other.
+not find out how much they would tell of others (docs/results/polka-dots.md). Apart, neither is left to the other.
 """
 
 import torch

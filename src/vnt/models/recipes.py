@@ -34,7 +34,7 @@ def paper_classifier(num_classes: int = 40) -> ClassifierConfig:
 
 
 def best_classifier(num_classes: int = 40) -> ClassifierConfig:
-    """The classifier of recipe ``modelnet40``: what its validation split chose (docs/results/modelnet40.md)."""
+    """The classifier of recipe ``modelnet40``: what its validation split chose (docs/results/modelnet40-search.md)."""
     return ClassifierConfig(
         num_classes=num_classes,
         num_heads=16,
