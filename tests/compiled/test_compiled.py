@@ -24,6 +24,11 @@ MODELS.append((apart, "default"))
 IN_FULL = [(classifier, "default"), (forecaster, "default"), (classifier, "latents early"), (forecaster, "late")]
 
 
+def make_one(make_model, name):
+    """A model of one block: a second is the same code again, and takes as long."""
+    return make_model(name, torch.float32, depth=1)
+
+
 def relative(actual, expected):
     return float((actual - expected).detach().norm() / expected.detach().norm())
 
@@ -49,7 +54,7 @@ def test_layers_compile_as_one_graph(name):
 @pytest.mark.parametrize(("make_model", "name"), MODELS)
 def test_models_compile_as_one_graph_and_train(make_model, name):
     """Forward and gradients of every arrangement, traced whole (aot_eager: no code is generated)."""
-    model = make_model(name, torch.float32)
+    model = make_one(make_model, name)
     args = arguments(model, 2, 12)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     expected = model(*args)
@@ -66,7 +71,7 @@ def test_models_compile_as_one_graph_and_train(make_model, name):
 @pytest.mark.parametrize(("make_model", "name"), IN_FULL)
 def test_generated_code_equals_eager_at_any_size(make_model, name):
     """Inductor where there is a C++ compiler, aot_eager elsewhere; one graph serves all sizes."""
-    model = make_model(name, torch.float32).eval()
+    model = make_one(make_model, name).eval()
     compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=BACKEND)
     with torch.no_grad():
         for size in ((2, 12), (3, 17), (5, 33)):
@@ -75,7 +80,7 @@ def test_generated_code_equals_eager_at_any_size(make_model, name):
 
 
 def test_generated_code_trains():
-    model = classifier("default", torch.float32)
+    model = make_one(classifier, "default")
     args = arguments(model, 2, 16)
     compiled = torch.compile(model, fullgraph=True, backend=BACKEND)
     model(*args).square().sum().backward()
@@ -87,7 +92,7 @@ def test_generated_code_trains():
 
 
 def test_compiled_model_is_as_equivariant_as_eager():
-    model = classifier("default", torch.float32).eval()
+    model = make_one(classifier, "default").eval()
     compiled = torch.compile(model, fullgraph=True, backend=BACKEND)
     X = torch.randn(4, 24, 3)
 
@@ -100,7 +105,7 @@ def test_compiled_model_is_as_equivariant_as_eager():
 @pytest.mark.parametrize(("make_model", "name"), MODELS)
 def test_exported_program_takes_any_batch_and_number_of_points(make_model, name):
     """One program, exported at one size, runs at others, and keeps the symmetry."""
-    model = make_model(name, torch.float32).eval()
+    model = make_one(make_model, name).eval()
     args = arguments(model, 2, 24)
     batch, tokens = Dim("batch", min=1, max=4096), Dim("tokens", min=1, max=100_000)
     shapes = tuple(None if x is None else {0: batch, 1: tokens} for x in args)
@@ -114,7 +119,7 @@ def test_exported_program_takes_any_batch_and_number_of_points(make_model, name)
 @pytest.mark.parametrize("name", ["default", "edges", "latents late"])
 @pytest.mark.parametrize("make_model", [classifier, forecaster])
 def test_exported_program_takes_a_mask(make_model, name):
-    model = make_model(name, torch.float32).eval()
+    model = make_one(make_model, name).eval()
     batch, tokens = Dim("batch", min=1, max=4096), Dim("tokens", min=1, max=100_000)
     points, attributes, _, _ = arguments(model, 2, 24)
     mask = torch.ones(2, 24, dtype=torch.bool)
@@ -129,7 +134,7 @@ def test_exported_program_takes_a_mask(make_model, name):
 
 def test_chunks_compile_as_one_graph_and_train():
     """The loop over chunks is unrolled; gradients are those of eager mode."""
-    model = classifier("latents late", torch.float32, chunk_size=8)
+    model = classifier("latents late", torch.float32, depth=1, chunk_size=8)
     args = arguments(model, 2, 21)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     expected, actual = model(*args), compiled(*args)
@@ -141,7 +146,7 @@ def test_chunks_compile_as_one_graph_and_train():
 
 
 def test_exported_program_holds_large_clouds_whole():
-    model = classifier("latents late", torch.float32, chunk_size=8).eval()
+    model = classifier("latents late", torch.float32, depth=1, chunk_size=8).eval()
     args = arguments(model, 2, 6)
     dynamic = {0: Dim("batch", min=1, max=4096), 1: Dim("tokens", min=1, max=100_000)}
     program = torch.export.export(model, args, dynamic_shapes=(dynamic, dynamic, None, None)).module()

@@ -58,7 +58,7 @@ def words(line):
     return " ".join(re.sub(r"-?\d[\d.,]*(e[-+]\d+)?", "#", line).split())
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*DOCUMENTS, *sorted((ROOT / "docs/results").glob("*.md"))], ids=lambda path: path.name)
 def test_links_and_paths_lead_somewhere(path):
     text = path.read_text()
     for target in re.findall(r"\]\((?!http)([^)#]+)", text):
@@ -70,14 +70,14 @@ def test_links_and_paths_lead_somewhere(path):
 
 def test_names_in_the_paper_map_exist():
     """Each `vnt`-like name in docs/paper.md is one that can be imported."""
-    from vnt import equivariance, functional, testing
+    from vnt import equivariance, functional, geometry, testing
 
     text = (ROOT / "docs/paper.md").read_text()
     for name in set(re.findall(r"`(VN\w+)`", text)):
         assert hasattr(vnt, name), name
     table = text.split("## What we measured")[0]
     for name in set(re.findall(r"`([a-z_]+)`", table)) - {"functional", "vnt"}:
-        assert any(hasattr(home, name) for home in (functional, testing, equivariance)), name
+        assert any(hasattr(home, name) for home in (geometry, functional, testing, equivariance)), name
 
 
 def test_the_changelog_knows_this_version_or_what_is_coming():

@@ -105,10 +105,10 @@ def forecaster(name: str, dtype: torch.dtype = torch.float64, **more) -> vnt.VNT
     return model.to(dtype)
 
 
-def apart(name: str, dtype: torch.dtype = torch.float64) -> ApartClassifier:
+def apart(name: str, dtype: torch.dtype = torch.float64, **more) -> ApartClassifier:
     """Shape in the arrangement of that name, and attributes by themselves."""
     evidence = ScanConfig(num_classes=5, num_attributes=2, num_radii=12, hidden_channels=16, dropout=0.0)
-    config = ApartConfig(num_classes=5, num_attributes=2, shape=classifier(name).config, evidence=evidence)
+    config = ApartConfig(num_classes=5, num_attributes=2, shape=classifier(name, **more).config, evidence=evidence)
     return ApartClassifier(config).to(dtype)
 
 

@@ -38,6 +38,7 @@ class PairDescriptor(nn.Module):
 
     Differences from the paper: not in the paper.
 
+    >>> import torch
     >>> x = torch.randn(2, 100, 3)
     >>> PairDescriptor(1, 16, 2, divisor=20)(x, functional.local_moments(x, (0.3,))).shape
     torch.Size([2, 100, 16])
