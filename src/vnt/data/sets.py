@@ -100,6 +100,12 @@ def _generated_shapes(split: Split) -> CloudSet:
 
 
 def _motion(split: Split, folder: Path | None) -> MotionSet:
+    return _generated_motion(split)
+
+
+@cache
+def _generated_motion(split: Split) -> MotionSet:
+    """Generated once in a process, too."""
     sides = ("train", "val") if split == "train+val" else (split,)
     past, future, speed, heading = (
         np.concatenate(rows) for rows in zip(*(make_motion(TRACKS[side], split=side) for side in sides), strict=True)
