@@ -8,6 +8,7 @@ import torch
 import vnt as library
 from models.deng import state_of
 from vnt.cli.main import main
+from vnt.export import checks
 
 
 def deng_file(path, num_classes):
@@ -17,7 +18,8 @@ def deng_file(path, num_classes):
     return path
 
 
-def test_a_file_becomes_a_folder_that_other_commands_take(tmp_path, vnt):
+def test_a_file_becomes_a_folder_that_other_commands_take(tmp_path, vnt, monkeypatch):
+    monkeypatch.setattr(checks, "SIZES", ((2, 64), (1, 300)))
     path = deng_file(tmp_path / "best_model.pth", 40)
     code, out, err = vnt(
         "import", path, "-o", tmp_path / "dgcnn", "--class-names", "modelnet40", "--num-neighbors", "8"

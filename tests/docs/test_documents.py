@@ -12,6 +12,7 @@ import vnt
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+RESULTS = sorted((ROOT / "docs/results").glob("*.md"))
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
@@ -58,7 +59,7 @@ def words(line):
     return " ".join(re.sub(r"-?\d[\d.,]*(e[-+]\d+)?", "#", line).split())
 
 
-@pytest.mark.parametrize("path", [*DOCUMENTS, *sorted((ROOT / "docs/results").glob("*.md"))], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*DOCUMENTS, *RESULTS], ids=lambda path: path.name)
 def test_links_and_paths_lead_somewhere(path):
     text = path.read_text()
     for target in re.findall(r"\]\((?!http)([^)#]+)", text):
