@@ -47,20 +47,31 @@ def batch_statistics(
 
 def moments(
     x: Float[Tensor, "*tokens C"],
-    mask: Bool[Tensor, "*tokens"] | None = None,
+    mask: Bool[Tensor, "*tokens"] | Float[Tensor, "*tokens"] | None = None,
     *,
     total: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Float[Tensor, "C"], Float[Tensor, "C"], Tensor]:
-    """Mean and (biased) variance of each channel over all tokens that exist, and how many those are."""
+    """Mean and (biased) variance of each channel over all tokens that exist, and how many those are.
+
+    Instead of a mask there may be weights: tokens that fade out then take part in the statistics as much as they exist.
+    """
     x = x.reshape(-1, x.shape[-1])
-    kept = None if mask is None else mask.flatten()
-    count = torch.tensor(x.shape[0], device=x.device) if kept is None else kept.sum()
-    if total is None:
+    kept, weight = None if mask is None else mask.flatten(), None
+    if kept is not None and kept.dtype != torch.bool:
+        kept, weight = kept > 0, at_least_float32(kept)
+    count = torch.tensor(x.shape[0], device=x.device) if kept is None else (kept if weight is None else weight).sum()
+    if total is None and weight is None:
         mean = masked_mean(x, kept, 0)
         return mean, masked_mean((x - mean).square(), kept, 0), count
+    total = total or (lambda sums: sums)
     count = total(count)
-    mean = total(blank(x, kept).sum(0)) / count.clamp(min=1)
-    return mean, total(blank((x - mean).square(), kept).sum(0)) / count.clamp(min=1), count
+
+    def mean_of(values: Tensor) -> Tensor:
+        values = blank(values, kept) if weight is None else blank(values, kept) * weight[:, None]
+        return total(values.sum(0)) / count.clamp(min=1)
+
+    mean = mean_of(x)
+    return mean, mean_of((x - mean).square()), count
 
 
 def batch_norm(

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from vnt.functional.edge import at_neighbors
 from vnt.functional.surroundings import LocalMoments
+from vnt.precision import at_least_float32
 
 OF_SCALE = 8
 """Invariants of a pair for each scale of the moments."""
@@ -27,6 +28,7 @@ def pair_invariants(
     far away the neighbour is, how steeply it lies to either normal, and what angle the normals make: Drost's point
     pair features (2010), without the normals, whose sign nobody knows, and without their jumps.
     """
+    x = at_least_float32(x)
     o, M = (each.to(x.dtype) for each in around)
     S = o.shape[-2]
     theirs = at_neighbors(torch.cat([x, o.flatten(-2), M.flatten(-3)], -1), index)

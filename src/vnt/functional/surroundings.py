@@ -22,7 +22,7 @@ class LocalMoments(NamedTuple):
 
     Attributes:
         offset: (..., N, S, 3), from the point to the mean of what it sees, in widths.
-        spread: (..., N, S, 3, 3), the second moment of it, divided by its trace.
+        spread: (..., N, S, 3, 3), the second moment of it, divided by its trace and a guard.
     """
 
     offset: Float[Tensor, "*batch N S 3"]
@@ -42,7 +42,7 @@ def local_moments(
     On a surface with normal n, M ≈ ½ (1 − n nᵀ). They turn with the cloud, and unlike neighbours or eigenvectors they
     never jump. In float64: C is a small difference of large numbers.
     """
-    x = at_least_float32(x)
+    x = blank(at_least_float32(x), mask)
     wide = x.double()
     squares = (wide[..., :, None] * wide[..., None, :]).flatten(-2)
     powers = blank(torch.cat([torch.ones_like(wide[..., :1]), wide, squares], -1), mask)

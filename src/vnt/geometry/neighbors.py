@@ -7,6 +7,8 @@ There are two ways out. In `nearest_neighbors` the points tied at the k-th dista
 it is, and nothing jumps when points move. Either way the result depends on distances alone.
 """
 
+from itertools import accumulate
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -103,12 +105,13 @@ def fading_neighbors(
     densely it is sampled. Weights are 1 but for the last few, continuous in the positions, and have gradients; slots
     beyond the points that there are have weight 0, and so has padding. N counts the points that exist.
 
-    Points tied with that first one, as `nearest_neighbors` counts ties, have weight 0, not what rounding leaves of it.
+    Points tied with that first one, as `nearest_neighbors` counts ties, have weight 0, not what rounding leaves of it:
+    a point of a lattice may have fewer than four neighbours, or none.
 
     >>> x = torch.tensor([0.0, 1, 2, 3, 4, 4.1])[:, None] * torch.tensor([1.0, 0, 0])
     >>> index, weight = fading_neighbors(x, 100)
     >>> index[0], weight[0]
-    (tensor([1, 2, 3, 4]), tensor([1.0000, 1.0000, 1.0000, 0.4816]))
+    (tensor([1, 2, 3, 4]), tensor([1.0000, 1.0000, 1.0000, 0.4819]))
     """
     if divisor < 1:
         raise ValueError(f"divisor must be at least 1, got {divisor}")
@@ -132,15 +135,17 @@ def fading_neighbors(
         index, exists, squared = index[..., :-1], exists[..., :-1], squared[..., :-1]
     counts = exists & (end > 0)
     end = end.clamp(min=torch.finfo(x.dtype).tiny)
-    tied = 2 * default_tie_tolerance(x.dtype) + 8 * resolution[..., None, None] * end.rsqrt()
-    weight = ((1 - squared / end - tied) / EDGE).clamp(0, 1)
+    tied = 2 * default_tie_tolerance(x.dtype) + 8 * resolution[..., None, None] * end.detach().rsqrt()
+    share = 1 - squared / end
+    weight = (share / EDGE).clamp(0, 1) * (share / tied - 1).clamp(0, 1)  # the latter is 1 but beside what is tied
     return index, blank(torch.where(counts, weight, 0), mask)
 
 
 def _numbered(x: Float[Tensor, "*batch N 3"]) -> list[tuple[int, Tensor]]:
     """A few rows at a time, with the number of the first."""
     parts = a_few_rows(x)
-    return [(sum(part.shape[-2] for part in parts[:i]), rows) for i, rows in enumerate(parts)]
+    firsts = accumulate((part.shape[-2] for part in parts), initial=0)
+    return list(zip(firsts, parts, strict=False))  # one number more: where they end
 
 
 def _nearest_of(

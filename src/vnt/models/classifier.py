@@ -154,7 +154,7 @@ class VNTransformerClassifier(nn.Module):
         """What joins the invariants of each point: attributes, under late fusion, and then what pairs say."""
         if tokens.scalars is None or described is None:
             return described if tokens.scalars is None else tokens.scalars
-        return torch.cat([tokens.scalars, described.to(tokens.scalars.dtype)], -1)
+        return torch.cat([tokens.scalars, described], -1)
 
     def _attributes(self, scalars: Float[Tensor, "*tokens K_all"]) -> Float[Tensor, "*tokens d_A"]:
         return scalars[..., : self.config.num_attributes]

@@ -137,14 +137,16 @@ class ClassifierConfig(BackboneConfig):
         pooling: over the points' invariant features: "mean", "max", or both side by side.
         point_channels: width of the MLP on each point's invariant features before pooling; 0 pools them as they are.
         head_channels: width of the MLP behind the pool.
-        head_norm: of both MLPs: "layer", or "batch", whose noise keeps a network from learning clouds by heart.
+        head_norm: of both MLPs and of the networks on pairs: "layer", or "batch", whose noise keeps a network from
+            learning clouds by heart.
         dropout: in the MLP behind the pool.
         attribute_pooling: late fusion only. Pool once more for each attribute, with weight where it is large
             (`vnt.models.heads.AttributePool`): a mean over all points loses what a few of them have in common.
         pair_rounds: how often an ordinary network looks at each point's neighbours, through invariants of pairs
             (`vnt.models.pairs.PairDescriptor`); 0 means never. Needs ``surroundings``. Not in the paper.
         pair_channels: numbers that it finds of each point.
-        pair_divisor: it looks at the nearest N / pair_divisor of a cloud's N points, and at least at four.
+        pair_divisor: it looks at the nearest N / pair_divisor of a cloud's N points, and at least at four; memory grows
+            with N² / pair_divisor.
 
     >>> ClassifierConfig(num_classes=40, channels=32).spatial_dim
     3

@@ -26,7 +26,7 @@ class MaskedBatchNorm(VNBatchNorm):
         eps: guards the variance.
 
     Shape:
-        (..., C) -> (..., C), with ``mask`` (...) True where a token exists.
+        (..., C) -> (..., C), with ``mask`` (...) True where a token exists, or how much of it does.
 
     Differences from the paper: not in the paper. A batch of a single token is normalised to zero, where torch refuses.
 
@@ -38,7 +38,7 @@ class MaskedBatchNorm(VNBatchNorm):
         super().__init__(channels, momentum=momentum, eps=eps)
 
     def forward(
-        self, V: Float[Tensor, "*tokens C"], mask: Bool[Tensor, "*tokens"] | None = None
+        self, V: Float[Tensor, "*tokens C"], mask: Bool[Tensor, "*tokens"] | Float[Tensor, "*tokens"] | None = None
     ) -> Float[Tensor, "*tokens C"]:
         x = at_least_float32(V)
         if self.training:
@@ -54,7 +54,7 @@ class Perceptron(nn.Sequential):
     """Layers one after another; those that take statistics over tokens leave padding out."""
 
     def forward(  # type: ignore[bad-override]
-        self, x: Float[Tensor, "*tokens F"], mask: Bool[Tensor, "*tokens"] | None = None
+        self, x: Float[Tensor, "*tokens F"], mask: Bool[Tensor, "*tokens"] | Float[Tensor, "*tokens"] | None = None
     ) -> Float[Tensor, "*tokens G"]:
         for layer in self:
             x = layer(x, mask) if isinstance(layer, MaskedBatchNorm) else layer(x)

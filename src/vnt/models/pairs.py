@@ -6,11 +6,15 @@ from torch import Tensor, nn
 
 from vnt import functional
 from vnt.geometry import fading_neighbors
+from vnt.geometry.masking import blank
 from vnt.models.heads import HeadNorm, Perceptron, make_norm
 from vnt.precision import full_precision
 
 UNIT = 0.15
-"""In which pairs are measured: how far neighbours usually lie apart, in units of a cloud's radius."""
+"""In which pairs are measured: how far neighbours usually lie apart, in the units that points are divided by."""
+
+FARTHEST = 1e3
+"""Beyond which invariants are cut off, at neighbours 30 of those units away: half precision ends at 65,504."""
 
 
 class PairDescriptor(nn.Module):
@@ -20,7 +24,8 @@ class PairDescriptor(nn.Module):
 
     in so many rounds, from s = 0, with networks f and g for each. e are the invariants of a pair
     (`vnt.functional.pair_invariants`) and w the weights of its neighbours (`vnt.geometry.fading_neighbors`), which fade
-    out, so that nothing jumps. Invariant by construction, whatever the networks.
+    out, so that nothing jumps; batch statistics weigh pairs by them, too. Invariant by construction, whatever the
+    networks. All pairs are held at once: memory grows with N² / divisor.
 
     An equivariant network mixes vectors linearly and bends them by VN-ReLUs; of pairs, an ordinary network can make
     anything. What it finds gates the vectors of the lift and joins the invariants behind the encoder.
@@ -58,9 +63,10 @@ class PairDescriptor(nn.Module):
         resolution: Float[Tensor, "*batch"] | None = None,
     ) -> Float[Tensor, "*batch N channels"]:
         dtype, s = next(self.parameters()).dtype, None
+        x = blank(x, mask)
         with full_precision(x):
             index, weight = fading_neighbors(x, self.divisor, mask, resolution=resolution)
-            e = functional.pair_invariants(x, around, index, UNIT).to(dtype)
+            e = functional.pair_invariants(x, around, index, UNIT).clamp(-FARTHEST, FARTHEST).to(dtype)
         for part in self.rounds:
             s = part(e, index, weight.to(dtype), mask, s)
         assert s is not None
@@ -91,6 +97,6 @@ class PairRound(nn.Module):
             # In the parameters' precision: a compiler adds gradients up at neighbours quickly in float32 alone.
             told = functional.at_neighbors(self.of_neighbor(s).to(weight.dtype), index)
             h = h + (self.of_point(s)[..., None, :] + told).to(h.dtype)
-        heard = (weight[..., None] * F.relu(self.message(h, weight > 0))).amax(-2)
+        heard = (weight[..., None] * F.relu(self.message(h, weight))).amax(-2)
         found = self.update(heard, mask)
         return found if s is None else s + found
