@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from vnt.cli.main import main
 from vnt.models.saving import load
 from vnt.reproduction import figures, pages
+from vnt.reproduction.catalogue import runs_of
 from vnt.reproduction.classification import table2
 from vnt.reproduction.experiments import Experiment, Row, Teacher
 from vnt.reproduction.forecasting import table3
@@ -211,3 +213,32 @@ def _quick(rows, config):
     return tuple(
         replace(row, config=replace(config, model=replace(config.model, bias_epsilon=1e-6, **tiny))) for row in rows
     )
+
+
+def test_rows_are_listed_with_what_has_been_run(done, capsys):
+    settings, _ = done
+    little = experiment()
+    ours = next(row for row in little.rows if row.name == "vn_0")
+    assert runs_of(little, ours, settings.folder) == ["I-0", "I-1"]
+    begun = settings.folder / "little" / "vn_0-SO3-7"
+    begun.mkdir()
+    (begun / "metrics.jsonl").touch()
+    (settings.folder / "little" / "vn_0_taught-I-0").mkdir()
+    assert runs_of(little, ours, settings.folder) == ["I-0", "I-1", "SO3-7 (begun)"]
+    (begun / "run.json").write_text('{"diverged": "at once"}')
+    assert runs_of(little, ours, settings.folder)[-1] == "SO3-7 (diverged)"
+
+
+def test_the_list_from_the_command_line(capsys, tmp_path):
+    (tmp_path / "table3" / "vn_deep-I-0").mkdir(parents=True)
+    assert main(["reproduce", "table3", "fig6", "--list", "-o", str(tmp_path)]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
+    assert "4.91 m" in lines["vn_0"]
+    assert "250 epochs" in lines["vn_0"]
+    assert lines["vn_deep"].split()[-1] == "I-0"
+    assert "vn_deep" in lines["vn_deep_taught"].split()
+    assert "solved" in lines["linear"]
+    assert "has no rows" in lines["fig6"]
+    assert [path.name for path in tmp_path.iterdir()] == ["table3"]
+    assert main(["reproduce", "table1", "--list", "--smoke", "-o", str(tmp_path)]) == 0
+    assert "by name alone" in capsys.readouterr().out

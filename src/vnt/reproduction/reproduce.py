@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from vnt.bench import attention_cost
 from vnt.bench.timing import describe_machine
 from vnt.reproduction import figures, pages
-from vnt.reproduction.classification import figure7, figure8, table1, table2, table5
+from vnt.reproduction.catalogue import EXPERIMENTS
+from vnt.reproduction.classification import table2
 from vnt.reproduction.experiments import Experiment
 from vnt.reproduction.forecasting import table3
 from vnt.reproduction.running import Outcome, Settings, carry_out
@@ -14,15 +15,6 @@ from vnt.reproduction.smoke import shrink, smoke
 from vnt.training.distributed import choose_device
 from vnt.training.loop import Moment
 from vnt.training.recipes import recipe
-
-EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
-    "table1": table1,
-    "table2": table2,
-    "table3": table3,
-    "table5": table5,
-    "fig7": figure7,
-    "fig8": figure8,
-}
 
 
 @dataclass(frozen=True)
