@@ -222,7 +222,6 @@ def test_rows_are_listed_with_what_has_been_run(done, capsys):
     assert runs_of(little, ours, settings.folder) == ["I-0", "I-1"]
     begun = settings.folder / "little" / "vn_0-SO3-7"
     begun.mkdir()
-    (begun / "metrics.jsonl").touch()
     (settings.folder / "little" / "vn_0_taught-I-0").mkdir()
     assert runs_of(little, ours, settings.folder) == ["I-0", "I-1", "SO3-7 (begun)"]
     (begun / "run.json").write_text('{"diverged": "at once"}')
@@ -230,7 +229,9 @@ def test_rows_are_listed_with_what_has_been_run(done, capsys):
 
 
 def test_the_list_from_the_command_line(capsys, tmp_path):
-    (tmp_path / "table3" / "vn_deep-I-0").mkdir(parents=True)
+    run = tmp_path / "table3" / "vn_deep-I-0"
+    run.mkdir(parents=True)
+    (run / "run.json").write_text('{"finished": true}')
     assert main(["reproduce", "table3", "fig6", "--list", "-o", str(tmp_path)]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
     assert "4.91 m" in lines["vn_0"]

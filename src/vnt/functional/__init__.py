@@ -9,7 +9,7 @@ from vnt.functional.attention import (
     read_scalars,
 )
 from vnt.functional.chirality import cross_product
-from vnt.functional.edge import at_neighbors, edge_convolution, edge_features, neighbor_mean
+from vnt.functional.edge import edge_convolution, edge_features, neighbor_mean
 from vnt.functional.fused import framed_invariant, residual_attention, residual_mlp
 from vnt.functional.invariant import invariant
 from vnt.functional.linear import channels_innermost, linear, linear_with_bias, unit_rows
@@ -34,7 +34,6 @@ __all__ = [
     "VECTORS",
     "ChunkAttention",
     "LocalMoments",
-    "at_neighbors",
     "attend_to_chunk",
     "attention",
     "attention_weights",

@@ -5,12 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from vnt.functional.activation import relu
-
-
-def at_neighbors(x: Float[Tensor, "*batch N F"], index: Int[Tensor, "*batch N K"]) -> Float[Tensor, "*batch N K F"]:
-    """The rows of x at each point's neighbours."""
-    rows = index.flatten(-2)[..., None].expand(*index.shape[:-2], -1, x.shape[-1])
-    return x.gather(-2, rows).unflatten(-2, index.shape[-2:])
+from vnt.geometry import at_neighbors
 
 
 def edge_features(

@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from vnt.functional.edge import at_neighbors
 from vnt.functional.surroundings import LocalMoments
+from vnt.geometry import at_neighbors
 from vnt.precision import at_least_float32
 
 OF_SCALE = 8

@@ -121,8 +121,7 @@ def fading_neighbors(
     with torch.no_grad():
         found = [_nearest_of(rows, x, first, num_slots + 1, mask) for first, rows in _numbered(x)]
         index, exists = (torch.cat(each, -2) for each in zip(*found, strict=True))
-    rows = index.flatten(-2)[..., None].expand(*index.shape[:-2], -1, 3)
-    squared = (x.gather(-2, rows).unflatten(-2, index.shape[-2:]) - x[..., None, :]).square().sum(-1)
+    squared = (at_neighbors(x, index) - x[..., None, :]).square().sum(-1)
     far = torch.where(exists, squared, torch.inf)
     if mask is None:
         end = far[..., -1:]
@@ -139,6 +138,12 @@ def fading_neighbors(
     share = 1 - squared / end
     weight = (share / EDGE).clamp(0, 1) * (share / tied - 1).clamp(0, 1)  # the latter is 1 but beside what is tied
     return index, blank(torch.where(counts, weight, 0), mask)
+
+
+def at_neighbors(x: Float[Tensor, "*batch N F"], index: Int[Tensor, "*batch N K"]) -> Float[Tensor, "*batch N K F"]:
+    """The rows of x at each point's neighbours."""
+    rows = index.flatten(-2)[..., None].expand(*index.shape[:-2], -1, x.shape[-1])
+    return x.gather(-2, rows).unflatten(-2, index.shape[-2:])
 
 
 def _numbered(x: Float[Tensor, "*batch N 3"]) -> list[tuple[int, Tensor]]:

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt import functional
-from vnt.geometry import fading_neighbors
+from vnt.geometry import at_neighbors, fading_neighbors
 from vnt.geometry.masking import blank
 from vnt.models.heads import HeadNorm, Perceptron, make_norm
 from vnt.precision import full_precision
@@ -95,7 +95,7 @@ class PairRound(nn.Module):
         h = self.of_pair(e)
         if s is not None and self.of_point is not None and self.of_neighbor is not None:
             # In the parameters' precision: a compiler adds gradients up at neighbours quickly in float32 alone.
-            told = functional.at_neighbors(self.of_neighbor(s).to(weight.dtype), index)
+            told = at_neighbors(self.of_neighbor(s).to(weight.dtype), index)
             h = h + (self.of_point(s)[..., None, :] + told).to(h.dtype)
         heard = (weight[..., None] * F.relu(self.message(h, weight))).amax(-2)
         found = self.update(heard, mask)

@@ -26,7 +26,7 @@ def runs_of(experiment: Experiment, row: Row, folder: Path) -> list[str]:
     for run in sorted((folder / experiment.name).glob(f"{row.name}-*")):
         which = re.fullmatch(rf"{re.escape(row.name)}-((?:I|z|SO3)-\d+(?:-held-out)?)", run.name)
         if which is not None:
-            found.append(which[1] + _state(run))
+            found.append(which[1] + (_state(run) if row.parts is None else ""))  # put together at once, not trained
     return found
 
 
@@ -48,12 +48,10 @@ def needs(row: Row) -> str:
 
 
 def _state(run: Path) -> str:
-    """Nothing of a run that has finished, or was put together of others and not trained."""
     try:
         about = json.loads((run / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         about = {}
     if about.get("diverged"):
         return " (diverged)"
-    trained = (run / "checkpoints").exists() or (run / "metrics.jsonl").exists()
-    return " (begun)" if trained and not about.get("finished") else ""
+    return "" if about.get("finished") else " (begun)"
