@@ -215,17 +215,21 @@ def _quick(rows, config):
     )
 
 
-def test_rows_are_listed_with_what_has_been_run(done, capsys):
-    settings, _ = done
+def test_rows_are_listed_with_what_has_been_run(tmp_path):
     little = experiment()
     ours = next(row for row in little.rows if row.name == "vn_0")
-    assert runs_of(little, ours, settings.folder) == ["I-0", "I-1"]
-    begun = settings.folder / "little" / "vn_0-SO3-7"
-    begun.mkdir()
-    (settings.folder / "little" / "vn_0_taught-I-0").mkdir()
-    assert runs_of(little, ours, settings.folder) == ["I-0", "I-1", "SO3-7 (begun)"]
-    (begun / "run.json").write_text('{"diverged": "at once"}')
-    assert runs_of(little, ours, settings.folder)[-1] == "SO3-7 (diverged)"
+    assert runs_of(little, ours, tmp_path) == []
+    for name, about in (
+        ("vn_0-I-0", '{"finished": true}'),
+        ("vn_0-SO3-7", '{"diverged": "at once"}'),
+        ("vn_0-z-1-held-out", "{}"),
+        ("vn_0_taught-I-0", '{"finished": true}'),
+    ):
+        (tmp_path / "little" / name).mkdir(parents=True)
+        (tmp_path / "little" / name / "run.json").write_text(about)
+    assert runs_of(little, ours, tmp_path) == ["I-0", "SO3-7 (diverged)", "z-1-held-out (begun)"]
+    together = replace(ours, parts=(ours, ours))
+    assert runs_of(little, together, tmp_path)[-1] == "z-1-held-out"
 
 
 def test_the_list_from_the_command_line(capsys, tmp_path):
