@@ -1,12 +1,17 @@
 """What all readers and writers do: refuse with the file's name, stay within bounds, write whole or not at all."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import IO
+
+if sys.platform != "win32":
+    import fcntl
 
 FREE_EXPANSION = 256 * 2**20
 EXPANSION = 200
@@ -81,6 +86,47 @@ def atomic_write(path: Path | str) -> Generator[Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def held(path: Path) -> Generator[bool]:
+    """Whether this process holds ``path``, an empty file made for it, alone of all on this machine.
+
+    The system lets go when a process ends, however it ends. Where it holds no files (Windows, some network disks)
+    everybody is told that they do.
+    """
+    if sys.platform == "win32":
+        yield True
+        return
+    while True:
+        with open(path, "ab") as file:
+            if not _lock(file):
+                yield False
+                return
+            if not _is_at(path, file):  # whoever held it has removed it since
+                continue
+            try:
+                yield True
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+def _lock(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a disk that knows no locks
+        pass
+    return True
+
+
+def _is_at(path: Path, file: IO[bytes]) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _umask() -> int:

@@ -125,3 +125,16 @@ def test_vectors_of_the_plain_transformer_have_units_of_length(num_motions):
         forecast = model(past, vectors=vectors)
         torch.testing.assert_close(model(10 * past, vectors=10 * vectors), 10 * forecast)
         assert not torch.allclose(model(10 * past, vectors=vectors), 10 * forecast)
+
+
+@pytest.mark.parametrize("name", ["dropout", "block_dropout"])
+def test_dropout_of_the_plain_transformer(name):
+    """It is of training alone, has no weights, and must leave something."""
+    model = TransformerForecaster(TransformerForecasterConfig(num_future=5, **{name: 0.5}))
+    bare = TransformerForecaster(TransformerForecasterConfig(num_future=5))
+    bare.load_state_dict(model.state_dict())
+    past = torch.randn(3, 11, 3)
+    assert not torch.allclose(model(past), model(past))
+    torch.testing.assert_close(model.eval()(past), bare.eval()(past))
+    with pytest.raises(ValueError, match=r"dropout must lie in \[0, 1\), got 1"):
+        TransformerForecasterConfig(**{name: 1.0})

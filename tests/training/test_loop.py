@@ -1,6 +1,8 @@
 import dataclasses
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -295,6 +297,22 @@ def test_what_diverged_later_can_be_resumed(tmp_path):
 def test_classes_need_names(tmp_path, change, message):
     with pytest.raises(ValueError, match=message):
         train(config(), tmp_path, data=replace(clouds(), **change))
+
+
+def test_a_run_is_trained_by_one_process_at_a_time(tmp_path):
+    """Two would write over one another; a process that was killed holds nothing."""
+    code = (
+        "import sys, time\nfrom pathlib import Path\nfrom vnt.training.run_folder import RunFolder\n"
+        "with RunFolder(Path(sys.argv[1])).claimed():\n    print('mine', flush=True)\n    time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path / "run"], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "mine\n"
+        with pytest.raises(ValueError, match="another process is training this run"):
+            train(config(), tmp_path / "run", data=clouds())
+        other.kill()
+    assert (tmp_path / "run" / ".training").exists()
+    assert train(config(), tmp_path / "run", data=clouds()).finished
+    assert not (tmp_path / "run" / ".training").exists()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -92,19 +92,20 @@ def train(
         data_folder: where data sets are (else ``VNT_DATA``, else ``./data``).
         watch: called about five times a second, and after each look at the validation split.
     """
-    with processes(config.device) as group, _reproducible(config):
+    run = RunFolder(Path(folder))
+    with processes(config.device) as group, run.claimed() if group.is_first else nullcontext(), _reproducible(config):
         try:
-            return _train(group, config, Path(folder), data, model, loss, resume, from_step, data_folder, watch)
+            return _train(group, config, run, data, model, loss, resume, from_step, data_folder, watch)
         except DivergedError as error:
             if group.is_first:
-                RunFolder(Path(folder)).note({"diverged": str(error)})
+                run.note({"diverged": str(error)})
             raise
 
 
 def _train(
     group: Processes,
     config: TrainConfig,
-    folder: Path,
+    run: RunFolder,
     data: Data | None,
     model: nn.Module | None,
     loss: Callable[[Tensor, Batch], Tensor] | None,
@@ -114,7 +115,6 @@ def _train(
     watch: Callable[[Moment], None] | None,
 ) -> Trained:
     """`train` in one process of the group. What it made for the group is gone when it returns: before the group is."""
-    run = RunFolder(folder)
     own = {"own_model": None if model is None else type(model).__name__, "own_data": data is not None}
     data = data if data is not None else load_data(config, data_folder)
     for name, part in (("train on", data.train), ("validate on", data.val)):

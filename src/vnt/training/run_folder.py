@@ -13,14 +13,15 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from vnt.files import atomic_write
+from vnt.files import atomic_write, held
 from vnt.models.saving import read_about
 from vnt.training.config import TrainConfig
 from vnt.version import __version__
@@ -41,6 +42,23 @@ class RunFolder:
     def exists(self) -> bool:
         """Whether a run has begun here."""
         return (self.path / "config.json").exists()
+
+    @contextmanager
+    def claimed(self) -> Generator[None]:
+        """Nobody else trains this run meanwhile: two that did would write over one another's states and metrics."""
+        new = not self.path.exists()
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            with held(self.path / ".training") as mine:
+                if not mine:
+                    raise ValueError(
+                        f"{self.path}: another process is training this run: wait for it, or --out names another folder"
+                    )
+                yield
+        finally:
+            if new:
+                with suppress(OSError):  # it is not empty, as a rule
+                    self.path.rmdir()
 
     def config(self) -> TrainConfig:
         """What the run was asked."""

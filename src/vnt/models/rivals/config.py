@@ -14,6 +14,7 @@ class TransformerConfig(Config):
     Attributes:
         channels: width of a token.
         num_heads, depth, hidden_channels: of the encoder; hidden None means 2 × channels.
+        block_dropout: in each block: of attention's weights, and of what attention and MLP add.
         num_attributes: scalars per point, appended to its coordinates.
         num_vectors: extra vectors per point, appended too.
         attribute_scales, center, scale: as in `vnt.ClassifierConfig`.
@@ -23,6 +24,7 @@ class TransformerConfig(Config):
     num_heads: int = 8
     depth: int = 2
     hidden_channels: int | None = None
+    block_dropout: float = 0.0
     num_attributes: int = 0
     attribute_scales: tuple[float, ...] = ()
     num_vectors: int = 0
@@ -35,6 +37,7 @@ class TransformerConfig(Config):
         self._require_at_least(0, "num_attributes", "num_vectors")
         if self.hidden_channels is not None:
             self._require_at_least(1, "hidden_channels")
+        require_dropout(self.block_dropout)
         require_scales(self.attribute_scales, self.num_attributes)
         if self.channels % self.num_heads:
             raise ValueError(f"num_heads must divide channels, got {self.num_heads} heads for {self.channels} channels")
@@ -67,12 +70,15 @@ class TransformerForecasterConfig(TransformerConfig):
     Attributes:
         num_future: steps to predict.
         num_motions: as in `vnt.ForecasterConfig`.
+        dropout: of what is pooled.
     """
 
     num_future: int = 80
     num_motions: int = 0
+    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_at_least(1, "num_future")
         require_motions(self.num_motions, self.num_future)
+        require_dropout(self.dropout)

@@ -60,6 +60,7 @@ class TransformerForecaster(nn.Module):
         super().__init__()
         self.config = config
         self.encoder = _Encoder(config, num_scalars=2 * TIME_FREQUENCIES, tracks=True)
+        self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Sequential(
             nn.Linear(config.channels, 2 * config.channels),
             nn.ReLU(),
@@ -76,7 +77,7 @@ class TransformerForecaster(nn.Module):
         vectors: Float[Tensor, "B T K 3"] | None = None,
     ) -> Float[Tensor, "B T_out 3"]:
         x, radius = self.encoder(past, attributes, mask, vectors, time_features(past, mask))
-        displacement = self.head(masked_mean(x, mask, -2)).unflatten(-1, (-1, 3))
+        displacement = self.head(self.dropout(masked_mean(x, mask, -2))).unflatten(-1, (-1, 3))
         if self.motions is not None:
             displacement = self.motions @ displacement
         return last_observed(past, mask)[:, None] + displacement * radius[:, None, None]
@@ -99,7 +100,7 @@ class _Encoder(nn.Module):
             config.channels,
             config.num_heads,
             config.hidden_channels or 2 * config.channels,
-            dropout=0.0,
+            dropout=config.block_dropout,
             batch_first=True,
             norm_first=True,
         )
