@@ -8,6 +8,7 @@ import torch
 
 from training.tasks import clouds, config, motion_config, tracks
 from vnt.models.kinds import build_model
+from vnt.models.rivals.config import TransformerForecasterConfig
 from vnt.models.saving import load, save_pretrained
 from vnt.training.loop import train
 from vnt.training.starting import start_from
@@ -32,7 +33,11 @@ def test_a_run_begins_with_the_weights_of_another(tmp_path, first):
 
 @pytest.mark.parametrize(
     ("ours", "changes"),
-    [(config().model, {"num_classes": 9, "dropout": 0.5}), (motion_config().model, {"num_future": 9})],
+    [
+        (config().model, {"num_classes": 9, "dropout": 0.5}),
+        (motion_config().model, {"num_future": 9}),
+        (TransformerForecasterConfig(), {"num_future": 9, "dropout": 0.5, "block_dropout": 0.5}),
+    ],
 )
 def test_what_the_data_decide_begins_anew(tmp_path, ours, changes):
     save_pretrained(build_model(ours), tmp_path)

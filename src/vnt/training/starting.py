@@ -8,7 +8,7 @@ from torch import nn
 from vnt.models.kinds import ModelConfig, build_model
 from vnt.models.saving import load, read_about
 
-MAY_DIFFER = ("num_classes", "num_future", "num_past", "dropout", "chunk_size")
+MAY_DIFFER = ("num_classes", "num_future", "num_past", "dropout", "block_dropout", "chunk_size")
 """What the data decide, where the layers that depend on it begin anew, and what has no weights."""
 
 
