@@ -15,7 +15,7 @@ SWEPT_EPOCHS = 40
 """Of the runs that are compared with one another alone: neighbours, and the sweep."""
 LITERAL_EPOCHS = 100
 """Of the paper to the letter, whose own 4,000 nobody here could wait for."""
-POINTNET_EPOCHS = 60
+POINTNET_EPOCHS = 50
 """Of VN-PointNet, whose recipe has 250."""
 
 

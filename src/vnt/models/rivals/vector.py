@@ -96,9 +96,19 @@ class VNLayer(nn.Module):
         self.negative_slope, self.relu_eps = config.negative_slope, config.relu_eps
 
     def forward(
-        self, V: Float[Tensor, "*tokens C S"], mask: Bool[Tensor, "*tokens"] | None = None
+        self,
+        V: Float[Tensor, "*tokens C S"],
+        mask: Bool[Tensor, "*tokens"] | None = None,
+        whole: Float[Tensor, "*batch C_w S"] | None = None,
     ) -> Float[Tensor, "*tokens C_out S"]:
-        return self.activate(self.feature(V), self.direction(V), mask)
+        if whole is None:
+            return self.activate(self.feature(V), self.direction(V), mask)
+        C = V.shape[-2]
+        q, k = (
+            functional.linear(V, layer.weight[:, :C]) + functional.linear(whole, layer.weight[:, C:])[..., None, :, :]
+            for layer in (self.feature, self.direction)
+        )
+        return self.activate(q, k, mask)
 
     def activate(self, q: Tensor, k: Tensor, mask: Bool[Tensor, "*tokens"] | None) -> Tensor:
         """Norm and VN-ReLU of features q along directions k."""
@@ -205,8 +215,8 @@ class VNFrame(nn.Module):
     def forward(
         self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | None = None
     ) -> Float[Tensor, "*batch N F"]:
-        mean = functional.mean_pool(V, mask)[..., None, :, :].expand_as(V)
-        V = torch.cat([V, mean], -2)
-        frame = self.last(self.second(self.first(V, mask), mask))
+        mean = functional.mean_pool(V, mask)
+        frame = self.last(self.second(self.first(V, mask, mean), mask))
+        V = torch.cat([V, mean[..., None, :, :].expand_as(V)], -2)
         with full_precision(V):  # V Tᵀ as one product, with channels innermost: `functional.invariant` takes more room
             return (at_least_float32(frame) @ at_least_float32(V).mT).flatten(-2).to(V.dtype)

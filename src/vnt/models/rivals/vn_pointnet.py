@@ -73,8 +73,7 @@ class VNPointNet(nn.Module):
         edges = _edges_with_cross_products(V.to(self.third.weight.dtype), graph)
         edges = self.edges(edges.flatten(-4, -3), graph.counted).unflatten(-3, graph.index.shape[-2:])
         V = self.first(self.pool(edges, graph), mask)
-        whole = self.transform(V, mask)[..., None, :, :].expand_as(V)
-        V = self.second(torch.cat([V, whole], -2), mask)
+        V = self.second(V, mask, self.transform(V, mask))
         x = self.frame(self.norm(self.third(V), mask), mask)
         return self.head(masked_max(x, mask, -2), tokens.log_radius)
 
