@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from vnt.models.recipes import best_classifier as best_classifier
     from vnt.models.recipes import paper_classifier as paper_classifier
     from vnt.models.recipes import paper_forecaster as paper_forecaster
+    from vnt.models.recipes import upright as upright
     from vnt.models.saving import load as load
     from vnt.models.saving import save_pretrained as save_pretrained
     from vnt.training.combining import combine as combine
@@ -85,7 +86,7 @@ __getattr__, __all__ = lazy_exports(  # pyright: ignore
         "vnt.models.config": ["ClassifierConfig", "ForecasterConfig"],
         "vnt.models.forecaster": ["VNTransformerForecaster"],
         "vnt.models.foreign": ["import_weights"],
-        "vnt.models.recipes": ["best_classifier", "paper_classifier", "paper_forecaster"],
+        "vnt.models.recipes": ["best_classifier", "paper_classifier", "paper_forecaster", "upright"],
         "vnt.models.saving": ["load", "save_pretrained"],
         "vnt.training.combining": ["combine"],
         "vnt.training.config": ["TrainConfig"],

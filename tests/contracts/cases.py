@@ -96,6 +96,11 @@ LAYERS: dict[str, LayerCase] = {
         attends_raw=True,
         gate=(2e-5, 1e-12),
     ),
+    "upright block of the paper": LayerCase(
+        lambda: vnt.VNEncoderBlock(C, 4, norm="upright_layer", norm_position="post", mlp_norm="upright_batch"),
+        attends_raw=True,
+        gate=BLOCK,
+    ),
     "encoder": LayerCase(lambda: vnt.VNEncoder(C, 4, depth=3), gate=STACK),
     "encoder used twice": LayerCase(lambda: vnt.VNEncoder(C, 4, depth=2, repeats=2), gate=STACK),
     "latent encoder": LayerCase(lambda: vnt.VNLatentEncoder(C, 4, depth=1, num_latents=5), permutes=False, gate=STACK),

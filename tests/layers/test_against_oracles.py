@@ -105,7 +105,7 @@ def test_norms(s: Shape, cls):
     assert_close(layer(V), norm(layer, None)(oracles.as_array(V)))
 
 
-@given(shapes(), st.sampled_from(["none", "rms", "layer", "batch"]))
+@given(shapes(), st.sampled_from(["none", "rms", "layer", "batch", "upright_layer", "upright_batch"]))
 def test_mlp(s: Shape, kind):
     layer = shaken(vnt.VNMLP(s.C, s.M, s.C_out, norm=kind, negative_slope=0.1, spatial_dim=s.S))
     V = s.randn(s.N, s.C, s.S)
@@ -126,7 +126,9 @@ def test_attention_with_separate_arguments(s: Shape, heads, masked):
 
 
 @pytest.mark.parametrize("position", ["pre", "post"])
-@pytest.mark.parametrize("kinds", [("rms", "none"), ("layer", "batch"), ("batch", "rms")])
+@pytest.mark.parametrize(
+    "kinds", [("rms", "none"), ("layer", "batch"), ("batch", "rms"), ("upright_layer", "upright_batch")]
+)
 @given(s=shapes(), masked=st.booleans(), repeats=st.sampled_from([1, 2]))
 def test_encoder(position, kinds, s: Shape, masked, repeats):
     options = {"norm": kinds[0], "mlp_norm": kinds[1], "norm_position": position, "norm_eps": 1e-3}

@@ -10,11 +10,12 @@ from torch import nn
 from helpers import assert_close, centred_logits, random_mask
 from vnt.geometry import random_rotation, rotate
 from vnt.models.heads import MaskedBatchNorm
+from vnt.models.kinds import build_model
 from vnt.models.rivals.dgcnn import DGCNN, EdgeLayer
 from vnt.models.rivals.graph import nearest_graph
 from vnt.models.rivals.network_config import DGCNNConfig, PointNetConfig, VNDGCNNConfig, VNPointNetConfig
 from vnt.models.rivals.pointnet import PointNet
-from vnt.models.rivals.vector import VNEdgeLayer
+from vnt.models.rivals.vector import VNEdgeLayer, VNLayer
 from vnt.models.rivals.vn_dgcnn import VNDGCNN
 from vnt.models.rivals.vn_pointnet import VNPointNet
 from vnt.testing import equivariance_error, point
@@ -25,6 +26,7 @@ GRAPH = {"num_neighbors": 6}
 NETWORKS: dict[str, tuple[type[nn.Module], type, dict]] = {
     "VN-PointNet": (VNPointNet, VNPointNetConfig, GRAPH),
     "VN-PointNet max": (VNPointNet, VNPointNetConfig, GRAPH | {"pooling": "max"}),
+    "VN-PointNet upright": (VNPointNet, VNPointNetConfig, GRAPH | {"norm": "upright_batch"}),
     "VN-PointNet normals": (VNPointNet, VNPointNetConfig, GRAPH | {"num_vectors": 1, "scale": "raw"}),
     "VN-DGCNN": (VNDGCNN, VNDGCNNConfig, GRAPH),
     "VN-DGCNN max": (VNDGCNN, VNDGCNNConfig, GRAPH | {"pooling": "max"}),
@@ -67,6 +69,16 @@ def call(model: nn.Module):
 def lattice() -> torch.Tensor:
     axis = torch.arange(-1, 2, dtype=torch.float64)
     return torch.cartesian_prod(axis, axis, axis)
+
+
+@pytest.mark.parametrize("cls", [VNPointNetConfig, VNDGCNNConfig])
+@pytest.mark.parametrize("length_eps", [None, 1e-6])
+def test_every_norm_of_lengths_begins_as_the_config_says(cls, length_eps):
+    for norm, shift in (("batch", 0.0), ("upright_batch", 2.37)):
+        model = build_model(cls(**SMALL, norm=norm, length_eps=length_eps))
+        norms = [module for module in model.modules() if isinstance(module, VNLayer)]
+        assert len(norms) > 3
+        assert all(bool((module.norm.shift == shift).all()) for module in norms)
 
 
 @pytest.mark.parametrize("name", INVARIANT)

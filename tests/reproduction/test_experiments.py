@@ -3,6 +3,7 @@
 import pytest
 
 from vnt.models.kinds import build_model
+from vnt.models.recipes import upright
 from vnt.reproduction.classification import LATENTS, NEIGHBORS, figure7, figure8, small, table1, table2, table5
 from vnt.reproduction.forecasting import table3
 from vnt.reproduction.smoke import shrink, smoke
@@ -23,12 +24,25 @@ def test_published_numbers():
         "vn_dgcnn": 0.900,
         "small": 0.908,
         "literal": 0.908,
+        "upright": 0.908,
     }
     two = published(table2())
     assert (two["plain_0"], two["plain_eps"], two["vn_pointnet_early"]) == (0.885, 0.908, 0.820)
     assert (two["early_0"], two["early_eps"], two["late_eps"]) == (0.911, 0.954, 0.910)
-    assert (two["literal_early_0"], two["literal_early_eps"]) == (0.911, 0.954)
-    assert list(published(table3()).values()) == [5.01, 4.51, 4.91, 3.95, 5.01, 3.67, 4.91, 3.95]
+    for name in ("literal", "upright"):
+        assert (two[f"{name}_0"], two[f"{name}_eps"]) == (0.885, 0.908)
+        assert (two[f"{name}_early_0"], two[f"{name}_early_eps"]) == (0.911, 0.954)
+    assert list(published(table3()).values()) == [5.01, 4.51, 4.91, 3.95, 5.01, 3.67, 4.91, 3.95, 4.91, 3.95]
+
+
+def test_upright_rows_are_the_paper_but_for_the_start_of_its_norms():
+    for experiment in (table2(), table3()):
+        rows = {row.name: row.config.model for row in experiment.rows if row.config is not None}
+        literal = {name: model for name, model in rows.items() if name.startswith("literal")}
+        assert len(literal) >= 2
+        for name, model in literal.items():
+            assert rows[name.replace("literal", "upright")] == upright(model)
+            assert (model.norm, model.mlp_norm) == ("layer", "batch")
 
 
 def test_the_small_model_is_as_small_as_the_paper_s():
@@ -78,7 +92,14 @@ def test_a_smoke_test_trains_nothing_twice():
     small = smoke(table3())
     configs = [(row.config, row.teacher, row.start) for row in small.rows]
     assert all(a != b for i, a in enumerate(configs) for b in configs[:i])
-    assert {row.name.split("_")[0] for row in small.rows} == {"transformer", "vn", "constant", "linear", "literal"}
+    assert {row.name.split("_")[0] for row in small.rows} == {
+        "transformer",
+        "vn",
+        "constant",
+        "linear",
+        "literal",
+        "upright",
+    }
     assert published(small) == {}
     assert smoke(table1()).rotations == ("I",)
     taught = next(row for row in smoke(table1()).rows if row.name == "taught")

@@ -14,7 +14,7 @@ from vnt.bench.toy import toy_clouds, toy_tracks, train_classifier, train_foreca
 from vnt.models.classifier import VNTransformerClassifier
 from vnt.models.config import BackboneConfig, ClassifierConfig, ForecasterConfig
 from vnt.models.forecaster import VNTransformerForecaster
-from vnt.models.recipes import paper_classifier, paper_forecaster
+from vnt.models.recipes import paper_classifier, paper_forecaster, upright
 from vnt.testing import equivariance_error
 
 CONFIGS: dict[str, BackboneConfig] = {
@@ -23,9 +23,13 @@ CONFIGS: dict[str, BackboneConfig] = {
     "classifier, 32 latents": ClassifierConfig(num_classes=5, num_latents=32),
     "classifier, paper, ε = 0": dataclasses.replace(paper_classifier(5), bias_epsilon=0.0),
     "classifier, paper, ε = 1e-6": paper_classifier(5),
+    "classifier, paper, upright, ε = 0": dataclasses.replace(upright(paper_classifier(5)), bias_epsilon=0.0),
+    "classifier, paper, upright, ε = 1e-6": upright(paper_classifier(5)),
     "forecaster, default": ForecasterConfig(),
     "forecaster, paper, ε = 0": dataclasses.replace(paper_forecaster(), bias_epsilon=0.0),
     "forecaster, paper, ε = 1e-6": paper_forecaster(),
+    "forecaster, paper, upright, ε = 0": dataclasses.replace(upright(paper_forecaster()), bias_epsilon=0.0),
+    "forecaster, paper, upright, ε = 1e-6": upright(paper_forecaster()),
 }
 
 

@@ -52,10 +52,11 @@ class VNEncoderBlock(nn.Module):
         channels: C.
         num_heads: H.
         hidden_channels: width inside the VN-MLP; 2C where not given.
-        norm: "rms" (well-conditioned), "layer" (the paper's) or "batch".
+        norm: "rms" (well-conditioned), "layer" (the paper's) or "batch"; "upright_layer" and "upright_batch" are those
+            two with a shift that begins by turning no vector round (`VNLayerNorm`).
         norm_eps: guard of the norm; its own default where not given.
         norm_position: "pre" or "post" (the paper's).
-        mlp_norm: the norm inside the VN-MLP; "batch" is the paper's.
+        mlp_norm: the norm inside the VN-MLP: one of those, of which "batch" is the paper's, or "none".
         negative_slope: of the VN-ReLU; the paper has 0.
         relu_eps: guard of the VN-ReLU; the paper has 0.
         bias_epsilon: ε of every VN-Linear.

@@ -11,7 +11,9 @@ from vnt.checks import require_channels, require_mask
 from vnt.layers.initialization import require_positive
 from vnt.processes import are_several, sum_over_processes
 
-Norm = Literal["rms", "layer", "batch"]
+Norm = Literal["rms", "layer", "batch", "upright_layer", "upright_batch"]
+UPRIGHT = 2.37
+"""Mean over deviation of the lengths of standard normal 3-vectors: a shift with which no vector is turned round."""
 
 
 class VNLayerNorm(nn.Module):
@@ -20,28 +22,33 @@ class VNLayerNorm(nn.Module):
     $$\text{VN-LayerNorm}(V^{(n)})^{(c)} = \frac{V^{(n,c)}}{\|V^{(n,c)}\|_2}
       \text{LayerNorm}\bigl(\|V^{(n,1)}\|_2, \dots, \|V^{(n,C)}\|_2\bigr)^{(c)}$$
 
-    Ill-conditioned: the shortest vectors come out long, rounding error included, and a depth of 12 turns 1e-6 into
-    1e-1 in float32. Use `VNRMSNorm` unless you want the paper to the letter.
+    Ill-conditioned where ``shift`` begins at 0, as LayerNorm's does: the shortest vectors come out longest and turned
+    round, rounding error included, and a depth of 12 turns 1e-6 into 1e-1 in float32. Use `VNRMSNorm`, or begin with
+    ``shift=2.37``, unless you want the paper to the letter.
 
     Args:
         channels: C.
         eps: guards the squared length and the variance.
+        shift: what the learned shift begins with. Vectors shorter than mean − shift · deviation of the lengths come out
+            turned round: all below the mean at 0. The length of three standard normal numbers is 2.37 deviations in the
+            mean, so that with 2.37 the norm begins as a division by the deviation, and what is short stays short.
 
     Shape:
         (..., C, S) -> (..., C, S)
 
-    Differences from the paper: ``eps``. A learned gain and shift per channel, as LayerNorm has them.
+    Differences from the paper: ``eps``. A learned gain and shift per channel, as LayerNorm has them; the paper does not
+    say where they begin.
 
     >>> VNLayerNorm(8)(torch.randn(100, 8, 3)).shape
     torch.Size([100, 8, 3])
     """
 
-    def __init__(self, channels: int, *, eps: float = 1e-12):
+    def __init__(self, channels: int, *, eps: float = 1e-12, shift: float = 0.0):
         super().__init__()
         require_positive(channels=channels)
         self.channels, self.eps = channels, eps
         self.gain = nn.Parameter(torch.ones(channels))
-        self.shift = nn.Parameter(torch.zeros(channels))
+        self.shift = nn.Parameter(torch.full((channels,), shift))
 
     def forward(
         self, V: Float[Tensor, "*tokens C S"], mask: Bool[Tensor, "*tokens"] | None = None
@@ -109,6 +116,7 @@ class VNBatchNorm(nn.Module):
         channels: C.
         momentum: weight of the newest batch in the running statistics that evaluation uses.
         eps: guards the squared length and the variance.
+        shift: what the learned shift begins with, as in `VNLayerNorm`.
 
     Shape:
         (..., C, S) -> (..., C, S), with ``mask`` (...) True where a token exists.
@@ -122,12 +130,12 @@ class VNBatchNorm(nn.Module):
     running_mean: Tensor
     running_var: Tensor
 
-    def __init__(self, channels: int, *, momentum: float = 0.1, eps: float = 1e-12):
+    def __init__(self, channels: int, *, momentum: float = 0.1, eps: float = 1e-12, shift: float = 0.0):
         super().__init__()
         require_positive(channels=channels)
         self.channels, self.momentum, self.eps = channels, momentum, eps
         self.gain = nn.Parameter(torch.ones(channels))
-        self.shift = nn.Parameter(torch.zeros(channels))
+        self.shift = nn.Parameter(torch.full((channels,), shift))
         self.register_buffer("running_mean", torch.zeros(channels))
         self.register_buffer("running_var", torch.ones(channels))
 
@@ -157,8 +165,14 @@ class VNBatchNorm(nn.Module):
 
 
 def make_norm(kind: Norm, channels: int, eps: float | None = None) -> VNRMSNorm | VNLayerNorm | VNBatchNorm:
-    """The norm layer of that name, with its own default guard where none is given."""
-    norms = {"rms": VNRMSNorm, "layer": VNLayerNorm, "batch": VNBatchNorm}
-    if kind not in norms:
+    """The norm layer of that name, with its own default guard where none is given.
+
+    "upright_layer" and "upright_batch" are the paper's norms, whose learned shift begins at `UPRIGHT` instead of 0.
+    """
+    if kind not in get_args(Norm):
         raise ValueError(f"norm must be one of {get_args(Norm)}, got {kind!r}")
-    return norms[kind](channels) if eps is None else norms[kind](channels, eps=eps)
+    guard = {} if eps is None else {"eps": eps}
+    if kind == "rms":
+        return VNRMSNorm(channels, **guard)
+    cls = VNLayerNorm if kind in ("layer", "upright_layer") else VNBatchNorm
+    return cls(channels, shift=UPRIGHT if kind.startswith("upright") else 0.0, **guard)

@@ -23,12 +23,15 @@ class BackboneConfig(Config):
         depth: number of encoder blocks.
         repeats: how often tokens go through all of them: more depth, no more parameters. Not in the paper.
         hidden_channels: width inside each block's VN-MLP; None means 2C.
-        norm: of the blocks. "rms" is well-conditioned, "layer" the paper's.
+        norm: of the blocks. "rms" is well-conditioned, "layer" the paper's, which begins by turning round all vectors
+            that are shorter than the mean. "upright_layer" is the same equation with another start of its shift, which
+            turns none round: what the paper's arrangement wants most (docs/results/letter.md).
         norm_eps: guard of that norm. At 1 it shortens long tokens and leaves short ones short, so that what is nothing
             but rounding stays so; that suits tokens of length one, which ``scale`` sees to. The paper has 0, which a
             zero token would not survive.
         norm_position: "pre", or "post" as in Fig. 2.
-        mlp_norm: norm inside each VN-MLP; "batch" is the paper's, "none" is enough behind a pre-norm.
+        mlp_norm: norm inside each VN-MLP; "batch" is the paper's, "upright_batch" as above, "none" is enough behind a
+            pre-norm.
         lift: how an input point becomes C channels: "linear", a VN-Linear gated by the point's distance from the
             centre, or "mlp", the VN-MLP of Fig. 1, whose VN-ReLU acts on tokens of rank one: errors of order one.
         negative_slope: of every VN-ReLU.
@@ -68,10 +71,10 @@ class BackboneConfig(Config):
     depth: int = 2
     repeats: int = 1
     hidden_channels: int | None = None
-    norm: Literal["rms", "layer", "batch"] = "rms"
+    norm: Literal["rms", "layer", "batch", "upright_layer", "upright_batch"] = "rms"
     norm_eps: float = 1.0
     norm_position: Literal["pre", "post"] = "pre"
-    mlp_norm: Literal["rms", "layer", "batch", "none"] = "none"
+    mlp_norm: Literal["rms", "layer", "batch", "upright_layer", "upright_batch", "none"] = "none"
     lift: Lift = "linear"
     negative_slope: float = 0.0
     relu_eps: float = 1e-2

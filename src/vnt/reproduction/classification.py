@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from vnt.models.recipes import paper_classifier
 from vnt.reproduction.experiments import Experiment, Row, Teacher
 from vnt.training.config import TrainConfig
 from vnt.training.recipes import recipe
@@ -47,13 +46,24 @@ def _pointnet() -> TrainConfig:
     return replace(recipe("modelnet40_vn_pointnet"), epochs=POINTNET_EPOCHS)
 
 
-def _literal(epsilon: float) -> TrainConfig:
-    model = replace(paper_classifier(), bias_epsilon=epsilon)
-    return replace(recipe("modelnet40_paper"), model=model, epochs=LITERAL_EPOCHS)
+def _literal(epsilon: float, name: str = "modelnet40_paper") -> TrainConfig:
+    return replace(_with(recipe(name), bias_epsilon=epsilon), epochs=LITERAL_EPOCHS)
 
 
-def _literal_dotted(epsilon: float) -> TrainConfig:
-    return replace(_with(_literal(epsilon), num_attributes=1, fusion="early"), dataset="modelnet40_polka_dot")
+def _dotted(config: TrainConfig) -> TrainConfig:
+    return replace(_with(config, num_attributes=1, fusion="early"), dataset="modelnet40_polka_dot")
+
+
+def _literal_rows(epsilon: float, without: float, early: float) -> tuple[list[Row], list[Row]]:
+    """The paper to the letter, and with norms that begin upright: without dots, and with dots that are fused early."""
+    plain: list[Row] = []
+    dotted: list[Row] = []
+    for name, title in (("paper", "the paper to the letter"), ("upright", "the same, its norms begun upright")):
+        config = _literal(epsilon, f"modelnet40_{name}")
+        prefix, suffix = name.replace("paper", "literal"), "eps" if epsilon else "0"
+        plain.append(Row(f"{prefix}_{suffix}", f"{title}, ε = {epsilon:g}", config, without))
+        dotted.append(Row(f"{prefix}_early_{suffix}", f"{title}, dots, early, ε = {epsilon:g}", _dotted(config), early))
+    return plain, dotted
 
 
 def table1() -> Experiment:
@@ -87,6 +97,7 @@ def table1() -> Experiment:
             pairs,
             _finished(pairs, paired),
             Row("literal", "VN-Transformer, the paper to the letter, ε = 1e-6", _literal(EPSILON), 0.908),
+            Row("upright", "the same, its norms begun upright", _literal(EPSILON, "modelnet40_upright"), 0.908),
         ),
         rotations=("I", "z", "SO3"),
     )
@@ -96,6 +107,8 @@ def table2() -> Experiment:
     """ModelNet40 with and without polka dots."""
     ours = recipe("modelnet40")
     pointnet, dots = _pointnet(), recipe("modelnet40_polka_dot")
+    literal, literal_dotted = _literal_rows(0.0, 0.885, 0.911)
+    literal_eps, literal_dotted_eps = _literal_rows(EPSILON, 0.908, 0.954)
     early, late = _fused("early", 0.0, 0.911), _fused("late", 0.0, None)
     pooling = _with(dots, fusion="late", attribute_pooling=True)
     late_pooled = Row("late_0_pooled", "VN-Transformer, dots, late, ε = 0, pooled where there are dots too", pooling)
@@ -113,8 +126,8 @@ def table2() -> Experiment:
             plain,
             plain_finished,
             Row("plain_eps", "VN-Transformer, ε = 1e-6", _with(ours, bias_epsilon=EPSILON), 0.908),
-            Row("literal_0", "the paper to the letter, ε = 0", _literal(0.0), 0.885),
-            Row("literal_eps", "the paper to the letter, ε = 1e-6", _literal(EPSILON), 0.908),
+            *literal,
+            *literal_eps,
             Row(
                 "vn_pointnet_early",
                 "VN-PointNet, dots, early",
@@ -130,8 +143,8 @@ def table2() -> Experiment:
                 _with(dots, attribute_anchor=False),
                 0.911,
             ),
-            Row("literal_early_0", "the paper to the letter, dots, early, ε = 0", _literal_dotted(0.0), 0.911),
-            Row("literal_early_eps", "the paper to the letter, dots, early, ε = 1e-6", _literal_dotted(EPSILON), 0.954),
+            *literal_dotted,
+            *literal_dotted_eps,
             late,
             _finished(late, _with(dots, fusion="late")),
             late_pooled,

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from vnt.models.recipes import paper_forecaster
 from vnt.reproduction.experiments import Experiment, Row, Teacher
 from vnt.training.config import TrainConfig
 from vnt.training.recipes import recipe
@@ -56,11 +55,12 @@ def _block(prefix: str, about: str, dataset: str, *, published: bool = False, ti
             ("transformer_z_heading", "Transformer + z, heading", replace(plain, attributes=("heading",)), None),
             ("vn_heading_0", "VN-Transformer, heading, ε = 0", replace(ours, attributes=("heading",)), None),
         ]
-        literal = recipe("womd_paper")
-        unbiased = replace(literal, model=replace(paper_forecaster(), bias_epsilon=0.0))
+        literal, upright = recipe("womd_paper"), recipe("womd_upright")
         found += [
-            ("literal_0", "the paper to the letter, ε = 0", unbiased, 4.91),
+            ("literal_0", "the paper to the letter, ε = 0", _biased(literal, 0.0), 4.91),
             ("literal_eps", "the paper to the letter, ε = 1e-6", literal, 3.95),
+            ("upright_0", "the same, its norms begun upright, ε = 0", _biased(upright, 0.0), 4.91),
+            ("upright_eps", "the same, its norms begun upright, ε = 1e-6", upright, 3.95),
         ]
     rows = [
         Row(prefix + name, about + title, config, number if published else None)
@@ -99,8 +99,8 @@ def _longer(plain: TrainConfig, ours: TrainConfig) -> list[Row]:
     ]
 
 
-def _biased(config: TrainConfig) -> TrainConfig:
-    return replace(config, model=replace(config.model, bias_epsilon=EPSILON))  # type: ignore[unexpected-keyword]
+def _biased(config: TrainConfig, epsilon: float = EPSILON) -> TrainConfig:
+    return replace(config, model=replace(config.model, bias_epsilon=epsilon))  # type: ignore[unexpected-keyword]
 
 
 def _with_speed(config: TrainConfig) -> TrainConfig:

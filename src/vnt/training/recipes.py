@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from vnt.models.apart_config import ScanConfig
 from vnt.models.config import ClassifierConfig, ForecasterConfig
-from vnt.models.recipes import best_classifier, paper_classifier, paper_forecaster
+from vnt.models.recipes import best_classifier, paper_classifier, paper_forecaster, upright
 from vnt.models.rivals.config import TransformerClassifierConfig, TransformerForecasterConfig
 from vnt.spelling import suggest
 from vnt.training.config import TrainConfig
@@ -85,6 +85,11 @@ def modelnet40_paper() -> TrainConfig:
     )
 
 
+def modelnet40_upright() -> TrainConfig:
+    """The same with norms that begin by turning no vector round, which is the reading of the paper that learns."""
+    return replace(modelnet40_paper(), model=upright(paper_classifier(40)))
+
+
 def modelnet40_polka_dot() -> TrainConfig:
     """VN-Transformer with early fusion on polka-dot ModelNet40: not stretched, which would blur what dots tell."""
     model = replace(best_classifier(40), num_attributes=1, fusion="early")
@@ -132,6 +137,11 @@ def womd_paper() -> TrainConfig:
     return replace(womd(), model=paper_forecaster(), slide=0, epochs=60, schedule="linear", learning_rate=1e-3)
 
 
+def womd_upright() -> TrainConfig:
+    """The same with norms that begin by turning no vector round, in as many epochs as ours."""
+    return replace(womd_paper(), model=upright(paper_forecaster()), epochs=womd().epochs)
+
+
 RECIPES: dict[str, Callable[[], TrainConfig]] = {
     recipe.__name__: recipe
     for recipe in (
@@ -143,12 +153,14 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
         modelnet40_pairs,
         modelnet10,
         modelnet40_paper,
+        modelnet40_upright,
         modelnet40_polka_dot,
         modelnet40_polka_dot_scan,
         scanobjectnn,
         womd,
         womd_transformer,
         womd_paper,
+        womd_upright,
     )
 }
 RECIPES |= rivals_of(shapes, SHAPES) | rivals_of(modelnet40, MODELNET40)

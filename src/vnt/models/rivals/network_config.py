@@ -66,6 +66,8 @@ class VectorNetworkConfig(NetworkConfig):
         num_neighbors: k, each point counted as its own nearest neighbour, as by Deng et al.
         pooling: over neighbours: their "mean", which is what works, or the "max" along learned directions.
         negative_slope: of every VN-ReLU.
+        norm: "batch" is VN-BatchNorm as Deng et al. have it; "upright_batch" begins without turning vectors round
+            (`vnt.VNBatchNorm`).
         norm_eps: guard of every VN-BatchNorm, of the variance and of squared lengths, which are about 1. Deng et al.
             have 1e-5 and 1e-12. In a symmetric cloud many vectors vanish but for rounding, and each norm makes these
             longer by about 1/√norm_eps: with 1e-5 for both, the order of a lattice's points shows in the logits, in
@@ -81,6 +83,7 @@ class VectorNetworkConfig(NetworkConfig):
     num_neighbors: int = 20
     pooling: Literal["mean", "max"] = "mean"
     negative_slope: float = 0.2
+    norm: Literal["batch", "upright_batch"] = "batch"
     norm_eps: float = 1e-2
     length_eps: float | None = None
     relu_eps: float = 1e-2

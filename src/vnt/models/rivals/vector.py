@@ -10,6 +10,7 @@ from vnt import functional
 from vnt.checks import require_channels
 from vnt.functional.activation import rectify
 from vnt.layers import VNBatchNorm, VNLinear, VNMaxPool
+from vnt.layers.normalization import UPRIGHT
 from vnt.models.heads import MaskedBatchNorm
 from vnt.models.rivals.graph import Graph
 from vnt.models.rivals.network_config import VectorNetworkConfig
@@ -51,10 +52,14 @@ class LengthBatchNorm(MaskedBatchNorm):
 
 
 def make_batch_norm(channels: int, config: VectorNetworkConfig) -> VNBatchNorm:
-    """The VN-BatchNorm with the guards that the config says."""
+    """The VN-BatchNorm with the guards that the config says, and the start of its shift."""
     if config.length_eps is None:
-        return VNBatchNorm(channels, eps=config.norm_eps)
-    return LengthBatchNorm(channels, length_eps=config.length_eps, eps=config.norm_eps)
+        norm = VNBatchNorm(channels, eps=config.norm_eps)
+    else:
+        norm = LengthBatchNorm(channels, length_eps=config.length_eps, eps=config.norm_eps)
+    if config.norm == "upright_batch":
+        nn.init.constant_(norm.shift, UPRIGHT)
+    return norm
 
 
 class VNLayer(nn.Module):
