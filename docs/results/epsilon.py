@@ -2,9 +2,10 @@
 
 python docs/results/epsilon.py ARRANGEMENT FUSION EPSILON PRECISION SEED     for example: paper early 1e-6 float32 0
 
-The arrangement is the paper's to the letter, or ours. Fusion is none, early, late, or anchored: early, with a constant
-along the attribute's axis, so that it is no axis like those of space. Clouds are trained on as they lie, and tested as
-they lie and turned at random, so that a model that has learned poses shows it. Prints one line of JSON.
+The arrangement is the paper's to the letter, the same with norms that begin "upright", or ours. Fusion is none, early,
+late, or anchored: early, with a constant along the attribute's axis, so that it is no axis like those of space. Clouds
+are trained on as they lie, and tested as they lie and turned at random, so that a model that has learned poses shows
+it. Prints one line of JSON.
 """
 
 import json
@@ -18,7 +19,7 @@ from vnt import ClassifierConfig, TrainConfig, audit, train
 from vnt.data import add_polka_dots, as_batch, load_set
 from vnt.data.cloud_set import CloudSet, Split
 from vnt.evaluation.protocols import evaluate_model
-from vnt.models.recipes import paper_classifier
+from vnt.models.recipes import paper_classifier, upright
 from vnt.training.task import Data
 
 POINTS, EPOCHS = 128, 20
@@ -27,8 +28,8 @@ POINTS, EPOCHS = 128, 20
 def main(arrangement: str, fusion: str, epsilon: str, precision: str, seed: str) -> None:
     """One run."""
     clouds = {split: dotted(split, fusion) for split in ("train", "val", "test")}
-    model = paper_classifier() if arrangement == "paper" else ours()
-    model = replace(model, bias_epsilon=float(epsilon), attribute_anchor=fusion == "anchored")
+    made = {"paper": paper_classifier(), "upright": upright(paper_classifier()), "ours": ours()}
+    model = replace(made[arrangement], bias_epsilon=float(epsilon), attribute_anchor=fusion == "anchored")
     if fusion != "none":
         model = replace(model, num_attributes=1, fusion="early" if fusion == "anchored" else fusion)
     config = TrainConfig(
