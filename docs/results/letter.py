@@ -25,6 +25,7 @@ from vnt.data import as_batch, load_set
 from vnt.data.batches import CloudBatch, MotionBatch
 from vnt.evaluation.evaluate import evaluate_batches
 from vnt.geometry import random_rotation
+from vnt.layers import VNBatchNorm, VNLayerNorm
 from vnt.models.recipes import paper_classifier
 from vnt.training.recipes import recipe
 from vnt.training.task import Data
@@ -33,6 +34,7 @@ HELD_OUT, POINTS = 3000, 128
 BOTH: dict[str, dict[str, Any]] = {
     "upright": {"norm": "upright_layer", "mlp_norm": "upright_batch"},
     "lift": {"lift": "linear"},
+    "branch": {"norm_position": "branch"},
     "prenorm": {"norm_position": "pre"},
     "no_batch_norm": {"mlp_norm": "none"},
     "rms_norm": {"norm": "rms", "norm_eps": 1.0, "relu_eps": 1e-2},
@@ -41,7 +43,7 @@ BOTH: dict[str, dict[str, Any]] = {
     "epsilon": {"bias_epsilon": 1e-6},
 }
 """What a choice changes in the model's config, or in the run's (TRAINING); later ones have the last word."""
-READINGS = {"upright", "leaky", "epsilon", "max"}
+READINGS = {"upright", "branch", "leaky", "epsilon", "max"}
 """Other readings of the paper, and none of our choices: "all" does not make them."""
 CLOUDS = BOTH | {
     "point_mlp": {"point_channels": 56, "pooling": "mean+max", "head_channels": 56},
@@ -56,13 +58,16 @@ TRACKS = BOTH | {
     "slide": {"slide": 20},
     "rate": {"learning_rate": 2e-3, "schedule": "cosine"},
 }
-TRAINING = ("rate", "slide")
-UPRIGHT = {"upright": {"norm": "upright_batch"}}
+VECTOR_NETWORKS: dict[str, dict[str, Any]] = {
+    "upright": {"norm": "upright_batch"},
+    "adam": {"optimizer": "adamw", "learning_rate": 1e-3},
+}
+TRAINING = ("rate", "slide", "adam")
 KINDS: dict[str, dict[str, dict[str, Any]]] = {
     "clouds": CLOUDS,
     "tracks": TRACKS,
-    "vn_pointnet": UPRIGHT,
-    "vn_dgcnn": UPRIGHT,
+    "vn_pointnet": VECTOR_NETWORKS,
+    "vn_dgcnn": VECTOR_NETWORKS,
 }
 
 
@@ -139,7 +144,7 @@ def judge(network: nn.Module, held_out: CloudBatch | MotionBatch) -> dict[str, f
     """What is right of that which was held out, and how far a rotation changes the answer."""
     few = held_out.rows(torch.arange(8))
     report = audit(network, few.points if isinstance(few, CloudBatch) else few.past, **BRIEFLY)
-    found = {"violation": float(report.violations["float32"].worst)}
+    found = {"violation": float(report.violations["float32"].worst), **turned_round(network, few)}
     if isinstance(held_out, MotionBatch):
         return {"ade": round(evaluate_batches(network, held_out, rotation="SO3").summary()["ade"], 4), **found}
     R = random_rotation(HELD_OUT, generator=torch.Generator().manual_seed(0))
@@ -149,6 +154,22 @@ def judge(network: nn.Module, held_out: CloudBatch | MotionBatch) -> dict[str, f
     # At the best temperature, since labels are smoothed in some runs alone.
     loss = min(nn.functional.cross_entropy(logits / T, held_out.labels).item() for T in torch.arange(0.2, 3.0, 0.05))
     return {"accuracy": round(right, 4), "loss": round(loss, 4), **found}
+
+
+def turned_round(network: nn.Module, few: CloudBatch | MotionBatch) -> dict[str, float]:
+    """How many vectors come out of VN-LayerNorms and VN-BatchNorms against the way they went in."""
+    against: list[torch.Tensor] = []
+
+    def look(_: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        against.append(((inputs[0] * output).sum(-1) < 0).double().mean())
+
+    norms = [module for module in network.modules() if isinstance(module, VNLayerNorm | VNBatchNorm)]
+    hooks = [norm.register_forward_hook(look) for norm in norms]
+    with torch.no_grad():
+        network(few.points if isinstance(few, CloudBatch) else few.past)
+    for hook in hooks:
+        hook.remove()
+    return {"turned_round": round(torch.stack(against).mean().item(), 3)} if against else {}
 
 
 BRIEFLY: dict[str, Any] = {"also": (), "num_certified": 0, "num_samples": 8, "num_starts": 0}

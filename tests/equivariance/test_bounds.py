@@ -146,6 +146,7 @@ LAYERS = {
     "attention": lambda: VNMultiheadAttention(6, 2, bias_epsilon=0.1),
     "block": lambda: VNEncoderBlock(6, 2, norm_eps=1.0),
     "post-norm block": lambda: VNEncoderBlock(6, 2, norm_eps=1.0, norm_position="post"),
+    "block with norms in its branches": lambda: VNEncoderBlock(6, 2, norm_eps=1.0, norm_position="branch"),
     "encoder": lambda: VNEncoder(6, 2, 2, norm_eps=1.0),
     "mean pool": VNMeanPool,
     "mean project": lambda: VNMeanProject(5, 4, 3),

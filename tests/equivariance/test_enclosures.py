@@ -91,6 +91,7 @@ CASES = {
     "masked attention": lambda: attention(MASK),
     "block": lambda: block(None),
     "masked post-norm block": lambda: block(MASK, norm_position="post"),
+    "masked block with norms in its branches": lambda: block(MASK, norm_position="branch"),
     "encoder": lambda: encoder(VNEncoder(C, 2, 2, norm_eps=1.0, bias_epsilon=0.02)),
     "latents": lambda: encoder(VNLatentEncoder(C, 2, 1, 3, norm_eps=1.0, bias_epsilon=0.02)),
     "latents, read back": lambda: encoder(VNLatentEncoder(C, 2, 1, 3, read_back=True, norm_eps=1.0, bias_epsilon=0.02)),

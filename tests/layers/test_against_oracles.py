@@ -73,6 +73,9 @@ def block(layer, V, mask, context=None, own_mask=None):
     if layer.norm_position == "post":
         V = first(V + attend(V))
         return second(V + mlp(layer.mlp, own)(V))
+    if layer.norm_position == "branch":
+        V = V + first(attend(V))
+        return V + second(mlp(layer.mlp, own)(V))
     V = V + attend(first(V))
     return V + mlp(layer.mlp, own)(second(V))
 
@@ -125,7 +128,7 @@ def test_attention_with_separate_arguments(s: Shape, heads, masked):
     assert_close(layer(Q, K, Z, mask), expected)
 
 
-@pytest.mark.parametrize("position", ["pre", "post"])
+@pytest.mark.parametrize("position", ["pre", "post", "branch"])
 @pytest.mark.parametrize(
     "kinds", [("rms", "none"), ("layer", "batch"), ("batch", "rms"), ("upright_layer", "upright_batch")]
 )
@@ -139,7 +142,7 @@ def test_encoder(position, kinds, s: Shape, masked, repeats):
     assert_close(layer(V, mask)[kept], torch.as_tensor(encoder(layer, V, mask))[kept], 1e-11)
 
 
-@pytest.mark.parametrize("position", ["pre", "post"])
+@pytest.mark.parametrize("position", ["pre", "post", "branch"])
 @pytest.mark.parametrize(("norms", "read_back"), [("rms", False), ("rms", True), ("batch", True)])
 @given(s=shapes(), masked=st.booleans())
 def test_latent_encoder(position, norms, read_back, s: Shape, masked):

@@ -35,6 +35,7 @@ CLASSIFIERS: dict[str, dict] = {
     "normals": {"num_vectors": 1},
     "normals early": {"num_vectors": 1, "num_attributes": 2, "fusion": "early"},
     "post-norm": {"norm_position": "post"},
+    "norms in branches": {"norm_position": "branch"},
     "median": {"center": "median"},
     "raw": {"scale": "raw"},
     "scale-invariant": {"scale": "invariant"},

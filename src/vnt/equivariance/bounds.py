@@ -168,10 +168,10 @@ def _chain(layers: Sequence[nn.Module], radius: float) -> tuple[float, float]:
 
 
 def _residual(parts: list[nn.Module], position: str, radius: float) -> tuple[float, float]:
-    """V + f(Norm(V)), or Norm(V + f(V))."""
+    """V + f(Norm(V)), V + Norm(f(V)), or Norm(V + f(V))."""
     norm, inner = parts
-    if position == "pre":
-        stretch, longest = _chain([norm, inner], radius)
+    if position != "post":
+        stretch, longest = _chain([norm, inner] if position == "pre" else [inner, norm], radius)
         return 1 + stretch, radius + longest
     stretch, longest = _bounds(inner, radius)
     outer, final = _bounds(norm, radius + longest)

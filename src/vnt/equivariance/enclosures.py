@@ -120,6 +120,13 @@ def enclose_block(block: VNEncoderBlock, x: Enclosure, mask: Mask, context: Encl
     if block.norm_position == "post":
         x = enclose_norm(block.attention_norm, add(x, attend(x)))
         return enclose_norm(block.mlp_norm, add(x, enclose_mlp(block.mlp, x)))
+    if block.norm_position == "branch":
+        x = add(x, enclose_norm(block.attention_norm, attend(x)))
+        return through(
+            x,
+            lambda V: V + block.mlp_norm(block.mlp(V)),
+            lambda x: add(x, enclose_norm(block.mlp_norm, enclose_mlp(block.mlp, x))),
+        )
     x = add(x, attend(enclose_norm(block.attention_norm, x)))
     return through(
         x,

@@ -15,7 +15,7 @@ from vnt.layers.initialization import require_positive
 from vnt.layers.mlp import VNMLP, MLPNorm
 from vnt.layers.normalization import Norm, VNRMSNorm, make_norm
 
-NormPosition = Literal["pre", "post"]
+NormPosition = Literal["pre", "post", "branch"]
 
 
 class BlockOptions(TypedDict, total=False):
@@ -33,8 +33,8 @@ class BlockOptions(TypedDict, total=False):
 
 
 def pre_norm(channels: int, options: BlockOptions) -> nn.Module | None:
-    """The norm that pre-norm blocks leave to what stands before or behind them; post-norm blocks leave none."""
-    if options.get("norm_position", "pre") == "post":
+    """The norm that pre-norm blocks leave to what stands before or behind them; others leave none."""
+    if options.get("norm_position", "pre") != "pre":
         return None
     return make_norm(options.get("norm", "rms"), channels, options.get("norm_eps"))
 
@@ -42,9 +42,11 @@ def pre_norm(channels: int, options: BlockOptions) -> nn.Module | None:
 class VNEncoderBlock(nn.Module):
     r"""Attention and VN-MLP, each with a residual connection and a norm.
 
-    Post-norm, as in Fig. 2, and pre-norm:
+    Three places for the norm: "post", "branch" and "pre".
 
     $$V \leftarrow \text{Norm}(V + \text{Attn}(V)), \quad V \leftarrow \text{Norm}(V + \text{MLP}(V))$$
+
+    $$V \leftarrow V + \text{Norm}(\text{Attn}(V)), \quad V \leftarrow V + \text{Norm}(\text{MLP}(V))$$
 
     $$V \leftarrow V + \text{Attn}(\text{Norm}(V)), \quad V \leftarrow V + \text{MLP}(\text{Norm}(V))$$
 
@@ -55,7 +57,7 @@ class VNEncoderBlock(nn.Module):
         norm: "rms" (well-conditioned), "layer" (the paper's) or "batch"; "upright_layer" and "upright_batch" are those
             two with a shift that begins by turning no vector round (`VNLayerNorm`).
         norm_eps: guard of the norm; its own default where not given.
-        norm_position: "pre" or "post" (the paper's).
+        norm_position: "pre", "post" (the paper's, as we read Fig. 2) or "branch" (as the public ports read it).
         mlp_norm: the norm inside the VN-MLP: one of those, of which "batch" is the paper's, or "none".
         negative_slope: of the VN-ReLU; the paper has 0.
         relu_eps: guard of the VN-ReLU; the paper has 0.
@@ -124,6 +126,9 @@ class VNEncoderBlock(nn.Module):
         if self.norm_position == "post":
             V = self.attention_norm(V + self._attend(V, context, mask), own_mask)
             return self.mlp_norm(V + self.mlp(V, own_mask), own_mask)
+        if self.norm_position == "branch":
+            V = V + self.attention_norm(self._attend(V, context, mask), own_mask)
+            return V + self.mlp_norm(self.mlp(V, own_mask), own_mask)
         V = V + self._attend(self.attention_norm(V, own_mask), context, mask)
         return V + self.mlp(self.mlp_norm(V, own_mask), own_mask)
 

@@ -29,7 +29,7 @@ class BackboneConfig(Config):
         norm_eps: guard of that norm. At 1 it shortens long tokens and leaves short ones short, so that what is nothing
             but rounding stays so; that suits tokens of length one, which ``scale`` sees to. The paper has 0, which a
             zero token would not survive.
-        norm_position: "pre", or "post" as in Fig. 2.
+        norm_position: "pre"; "post" as we read Fig. 2; or "branch", behind a sublayer and before the sum, as others do.
         mlp_norm: norm inside each VN-MLP; "batch" is the paper's, "upright_batch" as above, "none" is enough behind a
             pre-norm.
         lift: how an input point becomes C channels: "linear", a VN-Linear gated by the point's distance from the
@@ -73,7 +73,7 @@ class BackboneConfig(Config):
     hidden_channels: int | None = None
     norm: Literal["rms", "layer", "batch", "upright_layer", "upright_batch"] = "rms"
     norm_eps: float = 1.0
-    norm_position: Literal["pre", "post"] = "pre"
+    norm_position: Literal["pre", "post", "branch"] = "pre"
     mlp_norm: Literal["rms", "layer", "batch", "upright_layer", "upright_batch", "none"] = "none"
     lift: Lift = "linear"
     negative_slope: float = 0.0

@@ -58,7 +58,7 @@ def _literal_rows(epsilon: float, without: float, early: float) -> tuple[list[Ro
     """The paper to the letter, and with norms that begin upright: without dots, and with dots that are fused early."""
     plain: list[Row] = []
     dotted: list[Row] = []
-    for name, title in (("paper", "the paper to the letter"), ("upright", "the same, its norms begun upright")):
+    for name, title in (("paper", "the paper to the letter"), ("upright", "the paper with norms that begin upright")):
         config = _literal(epsilon, f"modelnet40_{name}")
         prefix, suffix = name.replace("paper", "literal"), "eps" if epsilon else "0"
         plain.append(Row(f"{prefix}_{suffix}", f"{title}, ε = {epsilon:g}", config, without))
@@ -97,7 +97,12 @@ def table1() -> Experiment:
             pairs,
             _finished(pairs, paired),
             Row("literal", "VN-Transformer, the paper to the letter, ε = 1e-6", _literal(EPSILON), 0.908),
-            Row("upright", "the same, its norms begun upright", _literal(EPSILON, "modelnet40_upright"), 0.908),
+            Row(
+                "upright",
+                "VN-Transformer, the paper with norms that begin upright, ε = 1e-6",
+                _literal(EPSILON, "modelnet40_upright"),
+                0.908,
+            ),
         ),
         rotations=("I", "z", "SO3"),
     )

@@ -59,8 +59,8 @@ def _block(prefix: str, about: str, dataset: str, *, published: bool = False, ti
         found += [
             ("literal_0", "the paper to the letter, ε = 0", _biased(literal, 0.0), 4.91),
             ("literal_eps", "the paper to the letter, ε = 1e-6", literal, 3.95),
-            ("upright_0", "the same, its norms begun upright, ε = 0", _biased(upright, 0.0), 4.91),
-            ("upright_eps", "the same, its norms begun upright, ε = 1e-6", upright, 3.95),
+            ("upright_0", "the paper with norms that begin upright, ε = 0", _biased(upright, 0.0), 4.91),
+            ("upright_eps", "the paper with norms that begin upright, ε = 1e-6", upright, 3.95),
         ]
     rows = [
         Row(prefix + name, about + title, config, number if published else None)
