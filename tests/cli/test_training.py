@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -328,6 +329,17 @@ def test_runs_lists_and_compares(trained, forecaster, vnt):
     assert different["batch_size"] == [4, 256]
     assert "seed" not in different
     assert vnt("runs", trained, trained)[1] == "no setting differs\n"
+
+
+def test_a_log_is_not_silent_between_looks_at_the_validation_split(vnt, tmp_path, monkeypatch):
+    """Where output is a file there is no bar."""
+    words = ["train", "motion", *SMALL, "--batch-size", "16", "--no-test"]
+    quiet = vnt(*words, "--out", str(tmp_path / "quiet"))
+    monkeypatch.setattr("vnt.cli.training.LOG_SECONDS", 0.0)
+    spoken = vnt(*words, "--out", str(tmp_path / "spoken"))
+    steps = [[line for line in "".join(said[1:]).splitlines() if " step " in line] for said in (quiet, spoken)]
+    assert steps[0] == []
+    assert re.fullmatch(r"epoch    1  loss \d+\.\d{4}  step [\d,]+ of [\d,]+, \d+:\d\d:\d\d left", steps[1][-1])
 
 
 def test_resume_after_an_interruption(vnt, tmp_path):

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from vnt.cli.train import Options, Resume
 
 Watcher = Callable[[Moment], None]
+LOG_SECONDS = 60.0
+"""How long a log says nothing of a run that goes on."""
 
 
 def start_run(name: str, options: "Options") -> None:
@@ -116,7 +119,10 @@ def finish(trained: Trained, console: Console, *, data: Path | None, test: bool)
 
 @contextmanager
 def watching(console: Console) -> Generator[Watcher]:
-    """A bar with the loss and the time left, and a line for each look at the validation split."""
+    """A bar with the loss and the time left, and a line for each look at the validation split.
+
+    In a file there is no bar: a line is written there whenever nothing was for `LOG_SECONDS`.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -128,8 +134,10 @@ def watching(console: Console) -> Generator[Watcher]:
     )
     progress = Progress(*columns, console=console, transient=True)
     task = progress.add_task("training", total=None, loss=float("nan"))
+    said = time.monotonic()
 
     def watch(moment: Moment) -> None:
+        nonlocal said
         progress.start()  # not before there is something to show: an error that comes first is one line
         about = f"epoch {moment.epoch + 1}"
         if moment.step < progress.tasks[task].completed:  # another run has begun
@@ -137,6 +145,13 @@ def watching(console: Console) -> Generator[Watcher]:
         progress.update(task, completed=moment.step, total=moment.num_steps, loss=moment.loss, description=about)
         if moment.metrics is not None:
             progress.console.print(metrics_line(moment.metrics))
+        elif not console.is_terminal and time.monotonic() - said >= LOG_SECONDS:
+            left = timedelta(seconds=round(progress.tasks[task].time_remaining or 0))
+            steps = f"step {moment.step:,} of {moment.num_steps:,}"
+            console.print(f"epoch {moment.epoch + 1:4d}  loss {moment.loss:.4f}  {steps}, {left} left")
+        else:
+            return
+        said = time.monotonic()
 
     try:
         yield watch
