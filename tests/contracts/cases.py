@@ -101,7 +101,9 @@ LAYERS: dict[str, LayerCase] = {
         attends_raw=True,
         gate=BLOCK,
     ),
-    "block with norms in its branches": LayerCase(lambda: vnt.VNEncoderBlock(C, 4, norm_position="branch"), gate=BLOCK),
+    "block with norms in its branches": LayerCase(
+        lambda: vnt.VNEncoderBlock(C, 4, norm_position="branch"), attends_raw=True, gate=BLOCK
+    ),
     "encoder": LayerCase(lambda: vnt.VNEncoder(C, 4, depth=3), gate=STACK),
     "encoder used twice": LayerCase(lambda: vnt.VNEncoder(C, 4, depth=2, repeats=2), gate=STACK),
     "latent encoder": LayerCase(lambda: vnt.VNLatentEncoder(C, 4, depth=1, num_latents=5), permutes=False, gate=STACK),
