@@ -26,6 +26,7 @@ from vnt.data.batches import CloudBatch, MotionBatch
 from vnt.evaluation.evaluate import evaluate_batches
 from vnt.geometry import random_rotation
 from vnt.layers import VNBatchNorm, VNLayerNorm
+from vnt.models.heads import MaskedBatchNorm
 from vnt.models.recipes import paper_classifier
 from vnt.training.recipes import recipe
 from vnt.training.task import Data
@@ -74,10 +75,10 @@ KINDS: dict[str, dict[str, dict[str, Any]]] = {
 def main(kind: str, seed: int, epochs: int, *words: str) -> None:
     """One run."""
     choices = KINDS[kind]
+    if unknown := {word.removeprefix("-") for word in words} - {*choices, "all"}:
+        raise SystemExit(f"no choice {', '.join(sorted(unknown))}; there are all, {', '.join(choices)}")
     chosen = {name for word in words for name in ([*choices] if word == "all" else [word]) if word[0] != "-"}
     chosen -= {word[1:] for word in words if word[0] == "-"} | (READINGS - {*words})
-    if unknown := chosen - {*choices}:
-        raise SystemExit(f"no choice {', '.join(sorted(unknown))}; there are {', '.join(choices)}")
     config = literal(kind)
     model = config.model
     for name in (name for name in choices if name in chosen):
@@ -157,13 +158,14 @@ def judge(network: nn.Module, held_out: CloudBatch | MotionBatch) -> dict[str, f
 
 
 def turned_round(network: nn.Module, few: CloudBatch | MotionBatch) -> dict[str, float]:
-    """How many vectors come out of VN-LayerNorms and VN-BatchNorms against the way they went in."""
+    """The share of vectors that VN-LayerNorms and VN-BatchNorms turn round, the mean over those layers."""
     against: list[torch.Tensor] = []
 
     def look(_: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
         against.append(((inputs[0] * output).sum(-1) < 0).double().mean())
 
     norms = [module for module in network.modules() if isinstance(module, VNLayerNorm | VNBatchNorm)]
+    norms = [norm for norm in norms if type(norm) is not MaskedBatchNorm]  # which is of numbers
     hooks = [norm.register_forward_hook(look) for norm in norms]
     with torch.no_grad():
         network(few.points if isinstance(few, CloudBatch) else few.past)

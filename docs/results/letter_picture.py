@@ -19,11 +19,13 @@ STARTS = (
 """What arrows begin at, the runs they end at, their colour, and what they are called."""
 TITLES = {
     "upright": "norms that begin upright",
+    "branch": "norms in the branches",
     "epsilon": "ε = 1e-6",
     "lift": "no VN-ReLU on single points",
     "prenorm": "pre-norm",
     "no_batch_norm": "no VN-BatchNorm",
     "rms_norm": "VN-RMSNorm, guards of 1 and 0.01",
+    "radius": "divided by the radius",
     "heads": "16 heads",
     "point_mlp": "MLP on each point's invariants",
     "surroundings": "surroundings of each point",

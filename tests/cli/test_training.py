@@ -11,8 +11,11 @@ import sys
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from vnt.cli.main import main
+from vnt.cli.training import watching
+from vnt.training.loop import Moment
 
 SMALL = ["--epochs", "1", "--model.channels", "8", "--model.num-heads", "2", "--model.depth", "1", "--num-points", "16"]
 
@@ -339,7 +342,18 @@ def test_a_log_is_not_silent_between_looks_at_the_validation_split(vnt, tmp_path
     spoken = vnt(*words, "--out", str(tmp_path / "spoken"))
     steps = [[line for line in "".join(said[1:]).splitlines() if " step " in line] for said in (quiet, spoken)]
     assert steps[0] == []
+    assert re.fullmatch(r"epoch    1  loss \d+\.\d{4}  step 1 of [\d,]+", steps[1][0])
     assert re.fullmatch(r"epoch    1  loss \d+\.\d{4}  step [\d,]+ of [\d,]+, \d+:\d\d:\d\d left", steps[1][-1])
+
+
+def test_a_log_says_how_long_a_slow_run_will_take(capsys, monkeypatch):
+    """Two steps in a hundred seconds, of ten; resumed after the fourth."""
+    now = [0.0]
+    monkeypatch.setattr("vnt.cli.training.time.monotonic", lambda: now[0])
+    with watching(Console(file=sys.stdout, width=200)) as watch:
+        for step, now[0] in ((4, 0.0), (6, 100.0), (8, 130.0)):
+            watch(Moment(step, 10, 0, 1.5))
+    assert capsys.readouterr().out.strip() == "epoch    1  loss 1.5000  step 6 of 10, 0:03:20 left"
 
 
 def test_resume_after_an_interruption(vnt, tmp_path):

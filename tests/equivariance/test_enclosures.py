@@ -80,6 +80,7 @@ CASES = {
     "linear": lambda: plain(VNLinear(C, 4, bias_epsilon=0.02), enclose_linear),
     "rms norm": lambda: plain(VNRMSNorm(C, eps=0.1), en.enclose_norm),
     "layer norm": lambda: plain(VNLayerNorm(C, eps=1e-3), en.enclose_norm),
+    "upright layer norm": lambda: plain(VNLayerNorm(C, eps=1e-3, shift=2.37), en.enclose_norm),
     "batch norm": lambda: plain(warm_batch_norm(), en.enclose_norm),
     "relu": lambda: plain(VNReLU(C, eps=0.05), en.enclose_relu),
     "sharp relu": lambda: plain(VNReLU(C, out_channels=9, eps=1e-4), en.enclose_relu),

@@ -9,6 +9,7 @@ import pytest
 
 import vnt
 from vnt.models.rivals.config import TransformerClassifierConfig, TransformerForecasterConfig
+from vnt.models.rivals.network_config import VNPointNetConfig
 
 CONFIGS = [
     vnt.ClassifierConfig(num_classes=40),
@@ -37,6 +38,16 @@ def test_a_variant_is_a_replace():
     config = dataclasses.replace(vnt.paper_classifier(), bias_epsilon=0.0)
     assert config.bias_epsilon == 0
     assert config.norm_position == "post"
+
+
+def test_norms_of_the_paper_can_begin_upright():
+    assert (vnt.upright(vnt.paper_forecaster()).norm, vnt.upright(vnt.paper_forecaster()).mlp_norm) == (
+        "upright_layer",
+        "upright_batch",
+    )
+    assert vnt.upright(VNPointNetConfig(num_classes=3)).norm == "upright_batch"
+    with pytest.raises(ValueError, match=r"no norm of this config is VN-LayerNorm or VN-BatchNorm: .*'rms'"):
+        vnt.upright(vnt.ForecasterConfig())
 
 
 @pytest.mark.parametrize(

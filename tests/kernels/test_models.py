@@ -21,6 +21,7 @@ from vnt.geometry import Packing
 OPTIONS = {
     "default": {},
     "post-norm": {"norm_position": "post"},
+    "norms in branches": {"norm_position": "branch"},
     "a norm in the MLP": {"mlp_norm": "rms"},
     "the paper's norm": {"norm": "layer"},
     "with ε": {"bias_epsilon": 0.1},

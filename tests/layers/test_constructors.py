@@ -193,6 +193,22 @@ def test_the_papers_encoder_is_well_conditioned_where_its_norms_begin_upright():
     for start in ("", "upright_"):
         torch.manual_seed(0)
         encoder = vnt.VNEncoder(32, 8, depth=12, norm=f"{start}layer", mlp_norm=f"{start}batch", **LITERAL)
-        errors[start] = float(equivariance_error(encoder, [torch.randn(4, 64, 32, 3)], ["vector"], "vector"))
-    assert errors["upright_"] < 1e-4
-    assert errors[""] > 1e-1
+        for training in (True, False):
+            inputs = [torch.randn(4, 64, 32, 3)]
+            error = equivariance_error(encoder.train(training), inputs, ["vector"], "vector")
+            errors[start, training] = float(error)
+    assert max(errors["upright_", True], errors["upright_", False]) < 1e-4
+    assert min(errors["", True], errors["", False]) > 1e-2
+
+
+def test_a_batch_norm_that_has_seen_nothing_is_the_identity_in_evaluation():
+    V = torch.randn(100, 8, 3)
+    for kind in ("batch", "upright_batch"):
+        torch.testing.assert_close(make_norm(kind, 8).eval()(V), V)
+
+
+@pytest.mark.parametrize("layer", [vnt.VNLayerNorm, vnt.VNBatchNorm])
+def test_a_shift_is_a_number(layer):
+    assert layer(4, shift=2).shift.dtype == torch.float32
+    with pytest.raises(ValueError, match="shift must be finite, got nan"):
+        layer(4, shift=float("nan"))

@@ -20,6 +20,7 @@ OPTIONS = {
     "late": {"num_attributes": 2, "fusion": "late"},
     "normals": {"num_vectors": 1, "num_attributes": 1, "fusion": "late"},
     "post-norm": {"norm_position": "post"},
+    "norms in branches": {"norm_position": "branch"},
     "bias": {"bias_epsilon": 1e-2},
     "chirality": {"chirality": True, "scale": "raw"},
 }

@@ -81,6 +81,16 @@ def test_every_norm_of_lengths_begins_as_the_config_says(cls, length_eps):
         assert all(bool((module.norm.shift == shift).all()) for module in norms)
 
 
+@TRAINING
+@pytest.mark.parametrize("masked", [False, True])
+def test_what_a_whole_cloud_has_in_common_are_further_channels(training, masked):
+    layer = VNLayer(7, 6, VNPointNetConfig(**SMALL)).double().train(training)
+    V, whole = torch.randn(3, N, 4, 3, dtype=torch.float64), torch.randn(3, 3, 3, dtype=torch.float64)
+    mask = random_mask(3, N) if masked else None
+    together = torch.cat([V, whole[:, None].expand(-1, N, -1, -1)], dim=-2)
+    assert_close(layer(V, mask, whole), layer(together, mask), 1e-13)
+
+
 @pytest.mark.parametrize("name", INVARIANT)
 @TRAINING
 def test_vector_networks_do_not_see_rotations_and_translations(name, training):

@@ -135,20 +135,21 @@ def watching(console: Console) -> Generator[Watcher]:
     progress = Progress(*columns, console=console, transient=True)
     task = progress.add_task("training", total=None, loss=float("nan"))
     said = time.monotonic()
+    begun: tuple[int, float] | None = None  # step and time of the first moment of a run
 
     def watch(moment: Moment) -> None:
-        nonlocal said
+        nonlocal said, begun
         progress.start()  # not before there is something to show: an error that comes first is one line
         about = f"epoch {moment.epoch + 1}"
         if moment.step < progress.tasks[task].completed:  # another run has begun
             progress.reset(task)
+            begun = None
+        begun = (moment.step, time.monotonic()) if begun is None else begun
         progress.update(task, completed=moment.step, total=moment.num_steps, loss=moment.loss, description=about)
         if moment.metrics is not None:
             progress.console.print(metrics_line(moment.metrics))
         elif not console.is_terminal and time.monotonic() - said >= LOG_SECONDS:
-            left = timedelta(seconds=round(progress.tasks[task].time_remaining or 0))
-            steps = f"step {moment.step:,} of {moment.num_steps:,}"
-            console.print(f"epoch {moment.epoch + 1:4d}  loss {moment.loss:.4f}  {steps}, {left} left")
+            console.print(f"epoch {moment.epoch + 1:4d}  loss {moment.loss:.4f}  {_how_far(moment, *begun)}")
         else:
             return
         said = time.monotonic()
@@ -158,6 +159,15 @@ def watching(console: Console) -> Generator[Watcher]:
     finally:
         if progress.live.is_started:
             progress.stop()
+
+
+def _how_far(moment: Moment, first: int, since: float) -> str:
+    """Steps done, and the time that the others will take if they go on as they did since the first that was seen."""
+    steps = f"step {moment.step:,} of {moment.num_steps:,}"
+    if moment.step == first:
+        return steps
+    seconds = (time.monotonic() - since) / (moment.step - first) * (moment.num_steps - moment.step)
+    return f"{steps}, {timedelta(seconds=round(seconds))} left"
 
 
 def metrics_line(metrics: dict) -> str:

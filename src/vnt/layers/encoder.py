@@ -55,7 +55,7 @@ class VNEncoderBlock(nn.Module):
         num_heads: H.
         hidden_channels: width inside the VN-MLP; 2C where not given.
         norm: "rms" (well-conditioned), "layer" (the paper's) or "batch"; "upright_layer" and "upright_batch" are those
-            two with a shift that begins by turning no vector round (`VNLayerNorm`).
+            two with a shift that begins by turning next to no vector round (`VNLayerNorm`).
         norm_eps: guard of the norm; its own default where not given.
         norm_position: "pre", "post" (the paper's, as we read Fig. 2) or "branch" (as the public ports read it).
         mlp_norm: the norm inside the VN-MLP: one of those, of which "batch" is the paper's, or "none".

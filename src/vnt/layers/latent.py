@@ -29,8 +29,8 @@ class VNLatentEncoder(nn.Module):
     Shape:
         (..., N, C, S) with ``mask`` (..., N) -> (..., M, C, S), or (..., N, C, S) with ``read_back``. The tokens may
         come in `Chunks`, for a cloud that is too large to hold: the result is the same, in memory that grows with the
-        chunk and not with N, and itself in chunks where tokens come out. A norm of batch statistics (norm="batch" in
-        training) needs them whole.
+        chunk and not with N, and itself in chunks where tokens come out. A norm of batch statistics ("batch" and
+        "upright_batch" in training) needs them whole.
 
     A cloud that is its own point reflection has no equivariant mean but zero, whatever comes before: its latents are
     zero, and tell nothing of it.

@@ -24,8 +24,8 @@ class VNMLP(nn.Module):
         in_channels: C of what comes in.
         hidden_channels: width inside.
         out_channels: C of what goes out.
-        norm: "batch" is the paper's, and "upright_batch" begins by turning no vector round (`VNLayerNorm`); "rms" and
-            "layer" take its place; "none" goes without, which is right behind the norm of a pre-norm block.
+        norm: "batch" is the paper's, and "upright_batch" the same with another start (`VNLayerNorm`); "rms", "layer"
+            and "upright_layer" take its place; "none" goes without, which is right behind the norm of a pre-norm block.
         negative_slope: of the VN-ReLU.
         share_direction: of the VN-ReLU.
         relu_eps: guard of the VN-ReLU, its ``eps``. Behind a norm the directions k have length one on average, and

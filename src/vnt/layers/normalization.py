@@ -1,5 +1,6 @@
 """VN-LayerNorm, VN-BatchNorm and VN-RMSNorm as modules, with one signature: forward(V, mask)."""
 
+import math
 from typing import Literal, get_args
 
 import torch
@@ -13,7 +14,15 @@ from vnt.processes import are_several, sum_over_processes
 
 Norm = Literal["rms", "layer", "batch", "upright_layer", "upright_batch"]
 UPRIGHT = 2.37
-"""Mean over deviation of the lengths of standard normal 3-vectors: a shift with which no vector is turned round."""
+"""Mean over deviation of the lengths of standard normal 3-vectors: a shift that turns next to none of them round."""
+
+
+def gain_and_shift(channels: int, shift: float) -> tuple[nn.Parameter, nn.Parameter]:
+    """One and ``shift`` for each channel."""
+    require_positive(channels=channels)
+    if not math.isfinite(shift):
+        raise ValueError(f"shift must be finite, got {shift}")
+    return nn.Parameter(torch.ones(channels)), nn.Parameter(torch.full((channels,), float(shift)))
 
 
 class VNLayerNorm(nn.Module):
@@ -22,7 +31,7 @@ class VNLayerNorm(nn.Module):
     $$\text{VN-LayerNorm}(V^{(n)})^{(c)} = \frac{V^{(n,c)}}{\|V^{(n,c)}\|_2}
       \text{LayerNorm}\bigl(\|V^{(n,1)}\|_2, \dots, \|V^{(n,C)}\|_2\bigr)^{(c)}$$
 
-    Ill-conditioned where ``shift`` begins at 0, as LayerNorm's does: the shortest vectors come out longest and turned
+    Ill-conditioned where ``shift`` begins at 0, as LayerNorm's does: the shortest vectors come out long and turned
     round, rounding error included, and a depth of 12 turns 1e-6 into 1e-1 in float32. Use `VNRMSNorm`, or begin with
     ``shift=2.37``, unless you want the paper to the letter.
 
@@ -31,13 +40,15 @@ class VNLayerNorm(nn.Module):
         eps: guards the squared length and the variance.
         shift: what the learned shift begins with. Vectors shorter than mean − shift · deviation of the lengths come out
             turned round: all below the mean at 0. The length of three standard normal numbers is 2.37 deviations in the
-            mean, so that with 2.37 the norm begins as a division by the deviation, and what is short stays short.
+            mean, so that with 2.37 the norm of such vectors begins as a division by the deviation, and what is short
+            stays short. Where the mean is fewer deviations, as in the plane (1.91) or of collinear vectors (1.32), none
+            is turned round, and the shortest come out as long as the difference; where it is more, a few are turned.
 
     Shape:
         (..., C, S) -> (..., C, S)
 
-    Differences from the paper: ``eps``. A learned gain and shift per channel, as LayerNorm has them; the paper does not
-    say where they begin.
+    Differences from the paper: ``eps``. A learned gain and shift per channel, as LayerNorm has them; the paper says
+    neither that they are learned nor where they begin.
 
     >>> VNLayerNorm(8)(torch.randn(100, 8, 3)).shape
     torch.Size([100, 8, 3])
@@ -45,10 +56,8 @@ class VNLayerNorm(nn.Module):
 
     def __init__(self, channels: int, *, eps: float = 1e-12, shift: float = 0.0):
         super().__init__()
-        require_positive(channels=channels)
         self.channels, self.eps = channels, eps
-        self.gain = nn.Parameter(torch.ones(channels))
-        self.shift = nn.Parameter(torch.full((channels,), shift))
+        self.gain, self.shift = gain_and_shift(channels, shift)
 
     def forward(
         self, V: Float[Tensor, "*tokens C S"], mask: Bool[Tensor, "*tokens"] | None = None
@@ -110,7 +119,7 @@ class VNBatchNorm(nn.Module):
       \text{BatchNorm}\bigl(\|V^{(n,c)}\|_2\bigr)$$
 
     Statistics run over all tokens that exist, of all clouds in the batch, also where `torch.distributed` spreads the
-    batch over several processes. Ill-conditioned as `VNLayerNorm` is.
+    batch over several processes. Ill-conditioned where `VNLayerNorm` is: where ``shift`` begins at 0.
 
     Args:
         channels: C.
@@ -132,11 +141,10 @@ class VNBatchNorm(nn.Module):
 
     def __init__(self, channels: int, *, momentum: float = 0.1, eps: float = 1e-12, shift: float = 0.0):
         super().__init__()
-        require_positive(channels=channels)
         self.channels, self.momentum, self.eps = channels, momentum, eps
-        self.gain = nn.Parameter(torch.ones(channels))
-        self.shift = nn.Parameter(torch.full((channels,), shift))
-        self.register_buffer("running_mean", torch.zeros(channels))
+        self.gain, self.shift = gain_and_shift(channels, shift)
+        # What has seen no batch is the identity in evaluation, whatever the shift.
+        self.register_buffer("running_mean", self.shift.detach().clone())
         self.register_buffer("running_var", torch.ones(channels))
 
     def forward(

@@ -25,7 +25,7 @@ class BackboneConfig(Config):
         hidden_channels: width inside each block's VN-MLP; None means 2C.
         norm: of the blocks. "rms" is well-conditioned, "layer" the paper's, which begins by turning round all vectors
             that are shorter than the mean. "upright_layer" is the same equation with another start of its shift, which
-            turns none round: what the paper's arrangement wants most (docs/results/letter.md).
+            turns next to none round: what the paper's arrangement wants most (docs/results/letter.md).
         norm_eps: guard of that norm. At 1 it shortens long tokens and leaves short ones short, so that what is nothing
             but rounding stays so; that suits tokens of length one, which ``scale`` sees to. The paper has 0, which a
             zero token would not survive.

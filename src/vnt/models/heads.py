@@ -24,6 +24,7 @@ class MaskedBatchNorm(VNBatchNorm):
         channels: C.
         momentum: weight of the newest batch in the running statistics that evaluation uses.
         eps: guards the variance.
+        shift: what the learned shift begins with.
 
     Shape:
         (..., C) -> (..., C), with ``mask`` (...) True where a token exists, or how much of it does.
@@ -34,8 +35,8 @@ class MaskedBatchNorm(VNBatchNorm):
     torch.Size([4, 100, 8])
     """
 
-    def __init__(self, channels: int, *, momentum: float = 0.1, eps: float = 1e-5):
-        super().__init__(channels, momentum=momentum, eps=eps)
+    def __init__(self, channels: int, *, momentum: float = 0.1, eps: float = 1e-5, shift: float = 0.0):
+        super().__init__(channels, momentum=momentum, eps=eps, shift=shift)
 
     def forward(
         self, V: Float[Tensor, "*tokens C"], mask: Bool[Tensor, "*tokens"] | Float[Tensor, "*tokens"] | None = None

@@ -8,9 +8,10 @@ LayerNorm and BatchNorm do, and small where they begin upright: see docs/paper.m
 from dataclasses import replace
 from typing import TypeVar
 
-from vnt.models.config import BackboneConfig, ClassifierConfig, ForecasterConfig
+from vnt.configuration import Config
+from vnt.models.config import ClassifierConfig, ForecasterConfig
 
-AnyConfig = TypeVar("AnyConfig", bound=BackboneConfig)
+AnyConfig = TypeVar("AnyConfig", bound=Config)
 
 
 def paper_classifier(num_classes: int = 40) -> ClassifierConfig:
@@ -72,5 +73,13 @@ def paper_forecaster() -> ForecasterConfig:
 
 
 def upright(config: AnyConfig) -> AnyConfig:
-    """The paper's arrangement, with norms that begin by turning no vector round: the reading of it that learns."""
-    return replace(config, norm="upright_layer", mlp_norm="upright_batch")
+    """The same with VN-LayerNorms and VN-BatchNorms that begin by turning next to no vector round.
+
+    For `paper_classifier()`, `paper_forecaster()`, and the configs of VN-PointNet and VN-DGCNN.
+    """
+    begun = {"layer": "upright_layer", "batch": "upright_batch"}
+    kinds = {name: getattr(config, name, None) for name in ("norm", "mlp_norm")}
+    changes = {name: begun[kind] for name, kind in kinds.items() if kind in begun}
+    if not changes:
+        raise ValueError(f"no norm of this config is VN-LayerNorm or VN-BatchNorm: {kinds}")
+    return replace(config, **changes)

@@ -86,7 +86,7 @@ def modelnet40_paper() -> TrainConfig:
 
 
 def modelnet40_upright() -> TrainConfig:
-    """The same with norms that begin by turning no vector round, which is the reading of the paper that learns."""
+    """The same with norms that begin upright, turning next to no vector round (docs/results/letter.md)."""
     return replace(modelnet40_paper(), model=upright(paper_classifier(40)))
 
 
@@ -138,7 +138,7 @@ def womd_paper() -> TrainConfig:
 
 
 def womd_upright() -> TrainConfig:
-    """The same with norms that begin by turning no vector round, in as many epochs as ours."""
+    """The same with norms that begin upright, in as many epochs as ours."""
     return replace(womd_paper(), model=upright(paper_forecaster()), epochs=womd().epochs)
 
 

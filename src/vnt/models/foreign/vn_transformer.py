@@ -1,8 +1,8 @@
 """PyPI's VN-transformer (lucidrains, 0.1.0): three of its layers are ours, its networks are not.
 
 VN-Linear without bias, attention by inner products and the weighted pool are the paper's, and the same numbers come
-out. Each of its networks also has a VN-ReLU and a VN-LayerNorm, and sums them up in its own order: other mathematics,
-for which no weights of ours would give the same result, so that these are refused, with every reason that there is.
+out. Each of its networks also has a VN-ReLU and a VN-LayerNorm of its own: other mathematics, for which no weights of
+ours would give the same result, so that these are refused, with every reason that there is.
 """
 
 import re
@@ -33,7 +33,6 @@ REASONS = {
         "its VN-LayerNorm divides by max(|v|, 1e-6) and guards the variance by 1e-5; ours has one guard for both, of "
         "|v|² and of the variance"
     ),
-    r"(^|\.)layers\.\d+\.1\.ln\.gamma$": ("its blocks are x + Norm(f(x)); ours are x + f(Norm(x)) or Norm(x + f(x))"),
     r"(^|\.)to_q_input\.weight$": (
         "its attention makes its own queries, out of the mean of the tokens; ours is given them"
     ),

@@ -26,6 +26,7 @@ class LengthBatchNorm(MaskedBatchNorm):
         channels: C.
         length_eps: δ.
         eps: guards the variance.
+        shift: what the learned shift begins with, as in `vnt.VNBatchNorm`.
 
     Shape:
         (..., C, S) -> (..., C, S), with ``mask`` (...) True where a token exists.
@@ -36,8 +37,8 @@ class LengthBatchNorm(MaskedBatchNorm):
     torch.Size([4, 100, 8, 3])
     """
 
-    def __init__(self, channels: int, *, length_eps: float, eps: float = 1e-5):
-        super().__init__(channels, eps=eps)
+    def __init__(self, channels: int, *, length_eps: float, eps: float = 1e-5, shift: float = 0.0):
+        super().__init__(channels, eps=eps, shift=shift)
         self.length_eps = length_eps
 
     def forward(
@@ -53,13 +54,10 @@ class LengthBatchNorm(MaskedBatchNorm):
 
 def make_batch_norm(channels: int, config: VectorNetworkConfig) -> VNBatchNorm:
     """The VN-BatchNorm with the guards that the config says, and the start of its shift."""
+    shift = UPRIGHT if config.norm == "upright_batch" else 0.0
     if config.length_eps is None:
-        norm = VNBatchNorm(channels, eps=config.norm_eps)
-    else:
-        norm = LengthBatchNorm(channels, length_eps=config.length_eps, eps=config.norm_eps)
-    if config.norm == "upright_batch":
-        nn.init.constant_(norm.shift, UPRIGHT)
-    return norm
+        return VNBatchNorm(channels, eps=config.norm_eps, shift=shift)
+    return LengthBatchNorm(channels, length_eps=config.length_eps, eps=config.norm_eps, shift=shift)
 
 
 class VNLayer(nn.Module):
@@ -106,6 +104,7 @@ class VNLayer(nn.Module):
         mask: Bool[Tensor, "*tokens"] | None = None,
         whole: Float[Tensor, "*batch C_w S"] | None = None,
     ) -> Float[Tensor, "*tokens C_out S"]:
+        """``whole`` is what all tokens of a cloud have in common, as further channels: multiplied once, not N times."""
         if whole is None:
             return self.activate(self.feature(V), self.direction(V), mask)
         C = V.shape[-2]
