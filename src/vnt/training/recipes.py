@@ -134,12 +134,12 @@ def womd_transformer() -> TrainConfig:
 
 def womd_paper() -> TrainConfig:
     """The paper's literal forecaster on the same."""
-    return replace(womd(), model=paper_forecaster(), slide=0, epochs=60, schedule="linear", learning_rate=1e-3)
+    return replace(womd(), model=paper_forecaster(), slide=0, schedule="linear", learning_rate=1e-3)
 
 
 def womd_upright() -> TrainConfig:
-    """The same with norms that begin upright, in as many epochs as ours."""
-    return replace(womd_paper(), model=upright(paper_forecaster()), epochs=womd().epochs)
+    """The same with norms that begin upright."""
+    return replace(womd_paper(), model=upright(paper_forecaster()))
 
 
 RECIPES: dict[str, Callable[[], TrainConfig]] = {
