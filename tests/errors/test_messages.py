@@ -78,11 +78,18 @@ def test_layers_refuse_masks_of_the_wrong_kind(name):
             "num_neighbors must be a whole number of at least 0, got -1",
         ),
         (lambda: vnt.VNCrossProduct(16, spatial_dim=2), "spatial_dim of at least 3, got 2"),
+        (lambda: vnt.VNLayerNorm(16, shift=float("nan")), "shift must be finite, got nan"),
+        (lambda: vnt.VNBatchNorm(16, shift=float("inf")), "shift must be finite, got inf"),
     ],
 )
 def test_constructors_name_the_argument(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("layer", [vnt.VNLayerNorm, vnt.VNBatchNorm])
+def test_a_whole_number_is_a_shift(layer):
+    assert layer(4, shift=2).shift.tolist() == [2.0] * 4
 
 
 MODELS = [

@@ -205,10 +205,3 @@ def test_a_batch_norm_that_has_seen_nothing_is_the_identity_in_evaluation():
     V = torch.randn(100, 8, 3)
     for kind in ("batch", "upright_batch"):
         torch.testing.assert_close(make_norm(kind, 8).eval()(V), V)
-
-
-@pytest.mark.parametrize("layer", [vnt.VNLayerNorm, vnt.VNBatchNorm])
-def test_a_shift_is_a_number(layer):
-    assert layer(4, shift=2).shift.dtype == torch.float32
-    with pytest.raises(ValueError, match="shift must be finite, got nan"):
-        layer(4, shift=float("nan"))
