@@ -46,15 +46,15 @@ PANELS = (
 def main() -> None:
     """The picture."""
     rows = [json.loads(line) for line in (HERE / "letter.jsonl").read_text().splitlines()]
-    figure = Figure(figsize=(12, 5.2), layout="constrained")
-    panels = figure.subplots(1, len(PANELS))
+    figure = Figure(figsize=(8, 8.5), layout="constrained")
+    panels = figure.subplots(len(PANELS), 1, height_ratios=(2, 1))
     for ax, (kind, key, unit, epochs, label) in zip(panels, PANELS, strict=True):
         found: dict[str, list[float]] = {}
         for row in rows:
             if (row["kind"], row["epochs"]) == (kind, epochs):
                 found.setdefault(row["choices"], []).append(unit * row[key])
         draw(ax, found, label)
-    figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=3)
+    figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, loc="outside upper left")
     figure.savefig(HERE / "letter.png", dpi=110)
 
 
