@@ -31,7 +31,7 @@ SGD: dict[str, Any] = {
     "clip_norm": 0.0,
     "ema": 0.0,
 }
-"""The recipe of VN-DGCNN that reaches what was published: 1,024 points, batch 32, cosine from 0.1 to 0.001."""
+"""How the authors of VN-DGCNN train it, by their program: 1,024 points, batch 32, cosine from 0.1 to 0.001."""
 ADAMW: dict[str, Any] = SGD | {
     "optimizer": "adamw",
     "clip_norm": 1.0,
@@ -44,7 +44,7 @@ ADAMW: dict[str, Any] = SGD | {
 
 MODELNET40: dict[str, Rival] = {
     "vn_pointnet": ("VN-PointNet", VNPointNetConfig(num_classes=40), SGD),
-    "vn_dgcnn": ("VN-DGCNN, by the recipe that reaches what was published", VNDGCNNConfig(num_classes=40), SGD),
+    "vn_dgcnn": ("VN-DGCNN, by its authors' settings", VNDGCNNConfig(num_classes=40), SGD),
     "pointnet": ("PointNet", PointNetConfig(num_classes=40), ADAMW),
     "dgcnn": ("DGCNN", DGCNNConfig(num_classes=40), SGD),
     "ri_conv": ("RI-Conv", RIConvConfig(num_classes=40), ADAMW),
