@@ -1,5 +1,6 @@
 """What all readers and writers do: refuse with the file's name, stay within bounds, write whole or not at all."""
 
+import math
 import os
 import sys
 import tempfile
@@ -8,7 +9,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import IO
+from typing import IO, Any
 
 if sys.platform != "win32":
     import fcntl
@@ -27,6 +28,15 @@ def require_sane_size(path: Path, claimed: int, what: str, *, free: int = FREE_E
     if claimed < 0 or claimed > limit:
         end = f": {advice}" if advice else ""
         raise ValueError(f"{path}: {what} would take {claimed:,} bytes from a file of {path.stat().st_size:,}{end}")
+
+
+def for_json(value: Any) -> Any:
+    """A value of which JSON has all: what is no finite number becomes null."""
+    if isinstance(value, dict):
+        return {key: for_json(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [for_json(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """`vnt compare`: trained on a budget, turned, counted, timed, audited, drawn."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from torch import nn
@@ -22,6 +23,26 @@ def test_models_of_one_task_are_compared(tmp_path):
     assert all(s.epochs >= 1 and s.microseconds > 0 for s in found)
     again = rivals.compare(["motion"], tmp_path, minutes=0.001, device="cpu", changes=LARGE)
     assert again[0].minutes == ours.minutes  # not trained again
+
+
+def test_other_settings_than_a_run_was_trained_with_are_refused(tmp_path):
+    rivals.compare(["motion_linear"], tmp_path, device="cpu")
+    for other in ({"seed": 1}, {"minutes": 3.0}, {"changes": LARGE}):
+        with pytest.raises(ValueError, match="trained with other settings than are asked for now"):
+            rivals.compare(["motion_linear"], tmp_path, device="cpu", **other)
+
+
+def test_an_interrupted_comparison_goes_on_with_the_epochs_that_it_had_planned(tmp_path, monkeypatch):
+    def stop(moment):
+        if moment.step >= 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(rivals, "budgeted", lambda config, data, minutes: replace(config, epochs=2))
+    with pytest.raises(KeyboardInterrupt):
+        rivals.compare(["motion_gru"], tmp_path, device="cpu", changes=LARGE, watch=stop)
+    monkeypatch.setattr(rivals, "budgeted", lambda config, data, minutes: replace(config, epochs=5))
+    found = rivals.compare(["motion_gru"], tmp_path, device="cpu", changes=LARGE)
+    assert found[0].epochs == 2
 
 
 def test_an_interrupted_training_is_not_scored(tmp_path, monkeypatch):

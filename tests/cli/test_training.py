@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from vnt import ForecasterConfig, VNTransformerForecaster, save_pretrained
 from vnt.cli.main import main
 from vnt.cli.training import watching
 from vnt.training.loop import Moment
@@ -101,6 +102,32 @@ def test_evaluate_tables(trained, vnt):
     assert "I/SO3" in out
     assert "stick" in out
     assert "95 % interval" in out
+
+
+def test_a_look_at_fewer_points_is_kept_beside_that_at_all(trained, vnt):
+    whole = json.loads(vnt("evaluate", trained, "--json")[1])
+    some = json.loads(vnt("evaluate", trained, "--json", "--num-points", 4)[1])
+    kept = json.loads((trained / "run.json").read_text())["test"]
+    for name, numbers in whole.items():
+        assert kept[name]["accuracy"] == numbers["accuracy"]
+        assert kept[f"{name}@4"]["accuracy"] == some[name]["accuracy"]
+    assert "@4" not in vnt("runs", trained.parent)[1]
+
+
+def test_classes_without_clouds_are_null_in_json(vnt, scans, tmp_path):
+    few = tmp_path / "few"
+    shutil.copytree(scans, few)
+    name = sorted(path.name for path in few.iterdir() if path.is_dir())[0]
+    for path in sorted((few / name).iterdir())[2:]:
+        path.unlink()
+    assert vnt("train", "shapes", "--dataset", few, *SMALL, "--out", tmp_path / "run")[0] == 0
+    code, out, _ = vnt("evaluate", tmp_path / "run", "--json", "--split", "val")
+    assert code == 0
+
+    def refuse(word):
+        raise AssertionError(f"{word} is not JSON")
+
+    assert None in json.loads(out, parse_constant=refuse)["I/I"]["classes"].values()
 
 
 def test_evaluate_forecasts(forecaster, vnt):
@@ -209,6 +236,15 @@ def test_predict_tracks(forecaster, vnt, tmp_path):
     assert {row["track"] for row in rows} == {"car 0", "car 1", "car 2"}
     assert abs(rows[0]["x"] - 100) < 20  # in the table's own coordinates
     assert rows[-1]["seconds"] == 3.0
+
+
+def test_a_forecaster_that_does_not_say_its_step_is_told(vnt, tmp_path):
+    model = VNTransformerForecaster(ForecasterConfig(num_future=5, channels=8, num_heads=2, depth=1))
+    save_pretrained(model, tmp_path / "model")
+    (tmp_path / "tracks.csv").write_text("t,x,y,z\n" + "".join(f"{i / 10},{i},0,0\n" for i in range(12)))
+    code, _, err = vnt("predict", tmp_path / "tracks.csv", "--model", tmp_path / "model")
+    assert code == 2
+    assert "does not say how many seconds its steps are apart" in err
 
 
 def test_a_bad_table_does_not_stop_the_others(forecaster, vnt, tmp_path):

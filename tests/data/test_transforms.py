@@ -240,6 +240,21 @@ def test_sliding_makes_future_past(masked):
             assert slid.mask[row, kept:].all()
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_what_is_not_known_of_the_future_is_not_observed_when_it_is_past(masked):
+    x = straight_tracks(masked)
+    known = torch.rand(50, 14) < 0.6
+    future = torch.where(known[..., None], x.future, 99.0)
+    slid = SlideWindow(8)(replace(x, future=future, known=known), generator())
+    assert slid.mask[:, -1].all() or masked
+    where = torch.where
+    assert not bool((where(slid.mask[..., None], slid.past, 0).abs() > 50).any())
+    assert not bool((where(slid.known[..., None], slid.future, 0).abs() > 50).any())
+    assert bool((~slid.mask).any())  # some were not known
+    observed = where(slid.mask, slid.past[..., 0], torch.arange(-5.0, 1))
+    assert torch.equal(observed, torch.arange(-5.0, 1).expand(50, 6))
+
+
 def test_attributes_and_vectors_slide_with_their_steps():
     x = straight_tracks()
     track = torch.cat([x.past, x.future], 1)

@@ -134,6 +134,17 @@ def test_shares_of_the_layers_sum_to_one(name):
     )
 
 
+@pytest.mark.parametrize("make", [classifier, forecaster])
+def test_clouds_that_are_taken_in_chunks_have_the_same_law(make):
+    chunked, whole = (make(1e-4, depth=1, num_latents=4, chunk_size=size) for size in (5, 100))
+    whole.load_state_dict(chunked.state_dict())
+    X = torch.randn(2, 16, 3)
+    one, two = (first_order_law(describe_subject(model, [X])) for model in (chunked, whole))
+    assert torch.allclose(one.worst, two.worst, rtol=1e-6)
+    for name, share in one.shares.items():
+        assert torch.allclose(share, two.shares[name], atol=1e-6)
+
+
 def test_the_worst_direction_is_where_the_output_goes():
     subject = describe_subject(classifier(1e-7), [torch.randn(3, 20, 3)])
     law = first_order_law(subject)

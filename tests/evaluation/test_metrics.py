@@ -56,6 +56,19 @@ def test_steps_that_are_not_known_do_not_count():
     assert both["count"] == 1
 
 
+def test_a_forecast_that_is_no_number_misses():
+    found = forecast(torch.full((2, 3, 3), torch.nan), torch.zeros(2, 3, 3)).summary()
+    assert found["miss_rate"] == 1
+    assert math.isnan(found["ade"])
+
+
+def test_of_no_track_nothing_is_said():
+    found = forecast(torch.zeros(2, 3, 3), torch.zeros(2, 3, 3), torch.zeros(2, 3, dtype=torch.bool)).summary()
+    assert found["count"] == 0
+    assert all(math.isnan(found[name]) for name in ("ade", "fde", "miss_rate"))
+    assert (found["miss_rate_low"], found["miss_rate_high"]) == (0, 1)
+
+
 def test_batches_add_up_exactly():
     logits, labels = torch.randn(50, 7), torch.randint(7, (50,))
     whole = classification(logits, labels)

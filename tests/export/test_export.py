@@ -16,7 +16,9 @@ from vnt.data.cloud_files import read_cloud
 from vnt.export import artefacts, checks, export
 from vnt.export.artefacts import onnx_runner
 from vnt.export.signature import signature_of
+from vnt.models.kinds import build_model
 from vnt.models.saving import read_about
+from vnt.training.recipes import recipe
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -170,6 +172,9 @@ def test_messages(tmp_path, monkeypatch, capsys):
         export(model, tmp_path / "model.txt")
     with pytest.raises(ValueError, match="a Linear is none of the models that can be exported"):
         export(torch.nn.Linear(3, 3), tmp_path / "model.pt2")
+    with pytest.raises(ValueError, match="no one graph of a GRUForecaster for any number of items and tokens"):
+        export(build_model(recipe("motion_gru").model), tmp_path / "model.pt2")
+    assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(artefacts.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'vnt\[onnx\]'"):
         export(model, tmp_path / "model.onnx")

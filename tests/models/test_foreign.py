@@ -239,6 +239,14 @@ def test_files_that_are_none(tmp_path, monkeypatch):
         vnt.import_weights("nowhere.pth")
 
 
+def test_a_file_that_holds_itself_ends(tmp_path):
+    content = {}
+    content["model"] = content
+    torch.save(content, tmp_path / "x.pt")
+    with pytest.raises(ValueError, match="not a state dict"):
+        vnt.import_weights(tmp_path / "x.pt")
+
+
 def test_a_damaged_file_is_always_a_valueerror(tmp_path):
     path, rng = tmp_path / "damaged.pth", np.random.default_rng(0)
     torch.save({"model_state_dict": {"weight": torch.ones(3, 3)}}, path, _use_new_zipfile_serialization=False)

@@ -48,6 +48,21 @@ def test_constant_velocity_knows_which_steps_were_observed():
     assert torch.allclose(model(line, None, once), line[:, 2:3].expand(1, 2, 3))
 
 
+def test_the_linear_map_learns_from_steps_that_are_known():
+    straight = torch.arange(7.0, dtype=torch.float64)[None, :, None] * torch.randn(40, 1, 3, dtype=torch.float64)
+    known = torch.rand(40, 4) < 0.5
+    known[:, 3] = False  # of no track
+    future = torch.where(known[..., None], straight[:, 3:], 99.0)
+    model = LinearForecaster(LinearForecasterConfig(num_past=3, num_future=4, ridge=1e-9)).double()
+    model.fit(straight[:, :3], future, None, known)
+    assert torch.allclose(model(straight[:, :3])[:, :3], straight[:, 3:6], atol=1e-5)
+    assert torch.equal(model.weight[3], torch.zeros(2, dtype=torch.float64))
+    whole, told = (LinearForecaster(CONFIGS[1]).double() for _ in range(2))
+    whole.fit(PAST, FUTURE, None)
+    told.fit(PAST, FUTURE, None, torch.ones(FUTURE.shape[:2], dtype=torch.bool))
+    assert torch.allclose(whole.weight, told.weight, atol=1e-9)
+
+
 def test_the_linear_map_is_the_best_there_is():
     """No small change of the weights lowers the squared error."""
     model = fitted()

@@ -8,6 +8,7 @@ import torch
 
 import vnt
 from vnt.models.saving import read_about
+from vnt.tensors import read_tensors, write_tensors
 
 
 def small():
@@ -30,6 +31,31 @@ def test_there_and_back(tmp_path):
     assert "# cups" in (folder / "README.md").read_text()
     vnt.save_pretrained(model, folder, card="# Mine\n")
     assert (folder / "README.md").read_text() == "# Mine\n"
+
+
+def test_a_config_is_the_model_s_whatever_else_belongs_to_it(tmp_path):
+    model = small()
+    about = {"class_names": list("abcde"), "model": {"kind": "classifier"}, "format": 99, "vnt": "0"}
+    vnt.save_pretrained(model, tmp_path, about=about)
+    assert vnt.load(tmp_path).config == model.config
+    assert read_about(tmp_path)["class_names"] == list("abcde")
+
+
+def test_a_config_that_asks_for_more_than_there_are_weights_is_refused_at_once(tmp_path):
+    vnt.save_pretrained(small(), tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text().replace('"depth": 1,', '"depth": 1000000000,'))
+    with pytest.raises(ValueError, match=r"do not fit config.json \(depth 1,000,000,000"):
+        vnt.load(tmp_path)
+
+
+def test_tied_weights_can_be_written(tmp_path):
+    one = torch.randn(3, 4)
+    write_tensors(tmp_path / "x.safetensors", {"a": one, "b": one, "c": one[1:], "d": one[:0], "e": one[:0]})
+    back = read_tensors(tmp_path / "x.safetensors")
+    assert torch.equal(back["a"], one)
+    assert torch.equal(back["b"], one)
+    assert torch.equal(back["c"], one[1:])
 
 
 def test_half_the_bytes(tmp_path):

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 import vnt
+from vnt.models.kinds import build_model
+from vnt.training.recipes import RECIPES, recipe
 from vnt.training.run_folder import RunFolder
 
 SCRIPT = Path(__file__).parent / "spread.py"
@@ -56,6 +59,15 @@ def test_weights_agree(both):
     one, two = (vnt.load(both / name).state_dict() for name in ("1", "2"))
     for name, value in one.items():
         assert torch.allclose(value, two[name], rtol=1e-3, atol=1e-5), name
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith(("shapes", "motion"))])
+def test_no_statistics_are_a_process_s_own(name):
+    """torch's own batch norms know of one process; ours sum over all."""
+    if name.startswith(("shapes_tfn", "shapes_se3")):
+        pytest.importorskip("e3nn", reason="these two are built of e3nn (extra `rivals`)")
+    network = build_model(recipe(name).model)
+    assert not [module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
 
 
 def test_a_failing_process_ends_the_job_with_its_message(tmp_path):

@@ -18,6 +18,7 @@ from vnt.data.motion_set import save_parts
 from vnt.data.sets import load_set
 from vnt.models.kinds import KINDS, build_model
 from vnt.models.rivals.config import TransformerClassifierConfig
+from vnt.training.average import Average
 from vnt.training.checkpoint import load_state
 from vnt.training.loop import train
 from vnt.training.optimizer import make_optimizer
@@ -195,6 +196,35 @@ def test_own_model_and_own_loss(tmp_path):
     assert set(seen) == {8}
     with pytest.raises(ValueError, match="trained with a model of your own, Mine"):
         vnt.load(tmp_path / "run")
+
+
+def test_own_model_with_tied_weights(tmp_path):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one = self.two = nn.Linear(3, 5)
+
+        def forward(self, points, attributes=None, mask=None):
+            return self.one(points.square().mean(1)) + self.two(points.amax(1))
+
+    model = Tied()
+    assert train(config(), tmp_path / "run", data=clouds(), model=model).finished
+    average = Average(model, 0.9)
+    with torch.no_grad():
+        before = model.one.weight.clone()
+        model.one.weight += 1
+    average.update(model, 10_000)
+    assert torch.allclose(average.model.one.weight, before + 0.1)  # once, not once by each name
+
+
+def test_what_a_process_asks_of_determinism_is_left_as_it_was(tmp_path):
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        train(config(epochs=1), tmp_path / "run", data=clouds())
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "apart_classifier"])

@@ -1,5 +1,6 @@
 """Models side by side: each trained on a budget, then turned, counted, timed and audited."""
 
+import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -71,8 +72,9 @@ def compare(
 ) -> list[Standing]:
     """Train every recipe under every training rotation, for so many minutes each, and say how they stand.
 
-    A recipe that has finished in ``folder`` is not trained again. ``changes`` are settings of `TrainConfig` that all
-    are given. ``say`` hears what begins, ``watch`` how the training of it goes on.
+    A recipe that has finished in ``folder`` is not trained again, and one that was interrupted goes on; what was
+    trained there with other settings is refused. ``changes`` are settings of `TrainConfig` that all are given. ``say``
+    hears what begins, ``watch`` how the training of it goes on.
     """
     if minutes <= 0:
         raise ValueError(f"minutes must be positive, got {minutes}")
@@ -84,14 +86,31 @@ def compare(
         data = load_data(config, data_folder)
         for rotation in rotations:
             run = RunFolder(folder / f"{name}-{rotation}")
-            if not (run.exists and run.about().get("finished")):
-                planned = budgeted(replace(config, rotation=rotation), data, minutes)
+            planned = _plan(run, replace(config, rotation=rotation), data, minutes)
+            if not run.about().get("finished"):
                 say(f"{name}, trained under {rotation}: {planned.epochs} epochs")
                 trained = train(planned, run.path, data_folder=data_folder, resume=run.exists, watch=watch)
                 if not trained.finished:
                     raise KeyboardInterrupt
             standings.append(_standing(name, run, data, split, device, data_folder))
     return standings
+
+
+def _plan(run: RunFolder, config: TrainConfig, data: Data, minutes: float) -> TrainConfig:
+    """As many epochs as fit into the time; for a run that has begun those that it began with, timed or not."""
+    plain = replace(config, epochs=1, evaluate_every=1, device="auto")
+    asked = json.loads(plain.to_json()) | {"minutes": minutes}
+    if run.exists:
+        if run.about().get("asked") != asked:
+            raise ValueError(
+                f"{run.path}: trained with other settings than are asked for now; --out names another folder"
+            )
+        known = run.config()
+        return replace(config, epochs=known.epochs, evaluate_every=known.evaluate_every)
+    planned = budgeted(config, data, minutes)
+    run.path.mkdir(parents=True, exist_ok=True)
+    run.note({"asked": asked})
+    return planned
 
 
 def budgeted(config: TrainConfig, data: Data, minutes: float) -> TrainConfig:

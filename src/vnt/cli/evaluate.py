@@ -39,6 +39,7 @@ def run(arguments: list[str]) -> None:
 
     from vnt.cli.progress import counting
     from vnt.cli.tables import class_table, evaluation_table
+    from vnt.files import for_json
     from vnt.training.runs import evaluate
 
     with counting(Console(stderr=True), "evaluating") as progress:
@@ -52,7 +53,7 @@ def run(arguments: list[str]) -> None:
             progress=progress,
         )
     if options.json:
-        sys.stdout.write(json.dumps(found.summary(), indent=2) + "\n")
+        sys.stdout.write(json.dumps(for_json(found.summary()), indent=2, allow_nan=False) + "\n")
         return
     console = Console()
     console.print(evaluation_table(found))

@@ -91,6 +91,11 @@ def _clouds(options: Options, model: Any, about: dict[str, Any]) -> list[dict[st
 def _tracks(options: Options, model: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
     from vnt.data.conversion import find_files
 
+    if not about.get("dt"):
+        raise ValueError(
+            f'{options.model}: its config.json does not say how many seconds its steps are apart: add "dt" there, '
+            'or give save_pretrained about={"dt": 0.1}'
+        )
     files: dict[Path, Path] = {}
     rows: list[dict[str, Any]] = []
     for source in options.files:

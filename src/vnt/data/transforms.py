@@ -173,7 +173,8 @@ def _sort_along(batch: CloudBatch, axis: Float[Tensor, "B 1 3"]) -> CloudBatch:
 class SlideWindow:
     """Windows of tracks moved on by up to ``most`` steps: some of the future becomes past, and the oldest is forgotten.
 
-    What would come after the end of the recording is not known. Positions are relative to the last observed step again.
+    What would come after the end of the recording is not known, and what is not known of the future is not observed
+    when it becomes past. Positions are relative to the last step of the past again.
     Attributes and vectors move on with them, and so must be known of the future too, which is then forgotten.
     """
 
@@ -182,7 +183,9 @@ class SlideWindow:
     def __call__(self, batch: MotionBatch, generator: Generator) -> MotionBatch:
         (count, T_past), T_out, device = batch.past.shape[:2], batch.future.shape[1], batch.past.device
         T = T_past + T_out
-        shift = torch.randint(self.most + 1, (count, 1), generator=generator, device=device)
+        shift = torch.randint(min(self.most, T_out) + 1, (count, 1), generator=generator, device=device)
+        if batch.known is not None:  # where what would be the last step of the past is not known, the window stays
+            shift = torch.where(F.pad(batch.known, (1, 0), value=True).gather(1, shift), shift, 0)
         step = shift + torch.arange(T, device=device)
         inside = step.clamp(max=T - 1)
 
@@ -199,12 +202,12 @@ class SlideWindow:
             if values is not None:
                 changed[name] = pick(torch.cat([values, to_come], 1), inside[:, :T_past])
                 changed[f"future_{name}"] = None
-        if batch.mask is not None:
-            changed["mask"], _ = slide(batch.mask, batch.mask.new_ones(count, T_out))
-        known = step[:, T_past:] < T
-        if batch.known is not None:
-            known &= slide(batch.known.new_ones(count, T_past), batch.known)[1]
-        return replace(batch, **changed, known=known)
+        observed = batch.past.new_ones(count, T_past, dtype=torch.bool) if batch.mask is None else batch.mask
+        known = batch.past.new_ones(count, T_out, dtype=torch.bool) if batch.known is None else batch.known
+        mask, known = slide(observed, known)
+        if batch.mask is not None or batch.known is not None:
+            changed["mask"] = mask
+        return replace(batch, **changed, known=known & (step[:, T_past:] < T))
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,9 @@ def _shares(
         shifts = {name: torch.zeros_like(M, device=device, requires_grad=True) for name in layers}
         with shifted_biases(layers, shifts):
             along = (subject(*subject.arguments).flatten(1) * direction.to(device)).sum()
-        gradients = torch.autograd.grad(along, list(shifts.values()))
+            # Within, since large clouds are computed again in the backward pass. A layer may not matter: the softmax
+            # does not see what is added to all keys.
+            gradients = torch.autograd.grad(along, list(shifts.values()), allow_unused=True, materialize_grads=True)
     size = size.clamp(min=1e-300)
     return {name: (g.cpu() * M).sum((-2, -1)) / size for name, g in zip(shifts, gradients, strict=True)}
 

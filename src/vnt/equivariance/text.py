@@ -7,6 +7,7 @@ from typing import Any
 from vnt.equivariance.report import AuditReport
 from vnt.equivariance.subject import Precision
 from vnt.equivariance.tracing import Step, innermost
+from vnt.files import for_json
 
 MOST_LINES = 12
 """Of a table in the terminal; the page has all of them."""
@@ -141,12 +142,4 @@ def as_dict(report: AuditReport) -> dict[str, Any]:
         "sweep": [vars(p) for p in report.sweep],
         "notes": report.notes,
     }
-    return {key: _for_json(value) for key, value in values.items()}
-
-
-def _for_json(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _for_json(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_for_json(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return for_json(values)

@@ -70,10 +70,10 @@ class Forecast:
     count: int
 
     def summary(self) -> dict[str, float]:
-        """The numbers that a table shows; ADE and FDE with half the width of a 95 % interval."""
-        n = max(self.count, 1)
+        """The numbers that a table shows, NaN of no track; ADE and FDE with half the width of a 95 % interval."""
+        n = self.count or math.nan
         ade, ade2, fde, fde2, misses = (float(value) / n for value in self.sums)
-        low, high = wilson(round(misses * n), self.count)
+        low, high = wilson(round(float(self.sums[4])), self.count)
         return {
             "ade": ade,
             "ade_95": 1.96 * math.sqrt(max(ade2 - ade**2, 0) / n),
@@ -105,7 +105,8 @@ def forecast(
         distance, known = distance[some], known[some]
         end = torch.where(known, torch.arange(known.shape[1], device=known.device), 0).amax(1, keepdim=True)
         average, last = masked_mean(distance, known, -1), distance.gather(1, end).squeeze(1)
-    rows = torch.stack([average, average.square(), last, last.square(), (last > MISS_METRES).double()])
+    missed = ~(last <= MISS_METRES)  # a forecast that is no number misses, too
+    rows = torch.stack([average, average.square(), last, last.square(), missed.double()])
     return Forecast(rows.sum(1).cpu(), rows.shape[1])
 
 

@@ -91,13 +91,20 @@ def export(
     return checks
 
 
-def _trace(model: nn.Module, signature: Signature) -> ExportedProgram:
+def _trace(model: _Named, signature: Signature) -> ExportedProgram:
     """One graph for any number of clouds and points."""
     items, tokens = Dim("items", max=2**20), Dim("tokens", max=2**24)
     free = {0: items, 1: tokens}
     example = signature.random(2, signature.least_tokens + 3)
-    with _quiet(), torch.no_grad():
-        return torch.export.export(model, example, dynamic_shapes=(tuple(free for _ in example),))
+    try:
+        with _quiet(), torch.no_grad():
+            return torch.export.export(model, example, dynamic_shapes=(tuple(free for _ in example),))
+    except Exception as error:  # of as many kinds as there are reasons
+        words = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise ValueError(
+            f"torch.export finds no one graph of a {type(model.model).__name__} for any number of items and tokens: "
+            f"{words[:300]}"
+        ) from error
 
 
 def _write_onnx(program: ExportedProgram, signature: Signature, facts: Mapping[str, str], path: Path) -> None:
@@ -133,13 +140,20 @@ def onnx_runner(path: Path) -> Callable[..., Tensor]:
 
 @contextlib.contextmanager
 def _quiet():
-    """Without what the exporters print about packages that they do not need."""
-    logger = logging.getLogger("torch.onnx")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
+    """Without what the exporters print about packages that they do not need, and of graphs that they cannot make."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.fx")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    nowhere = io.StringIO()
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(nowhere),
+            contextlib.redirect_stderr(nowhere),
+        ):
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)

@@ -53,7 +53,7 @@ def _from_hub(name: str) -> Path:
 
 def write_about(folder: Path, config: ModelConfig, about: Mapping[str, Any]) -> None:
     """Write ``config.json``: the model's config, and what else belongs to it (class names, how it was trained)."""
-    content = {"format": FORMAT, "vnt": __version__, "model": model_to_dict(config), **about}
+    content = {**about, "format": FORMAT, "vnt": __version__, "model": model_to_dict(config)}
     with atomic_write(folder / "config.json") as path:
         path.write_text(json.dumps(content, indent=2) + "\n")
 
@@ -127,8 +127,12 @@ def load(path: Path | str) -> nn.Module:
     if not weights.exists():
         raise FileNotFoundError(f"{weights}: no such file; has the run finished its first epoch?")
     try:
-        model = build_model(model_from_dict(about["model"]))
-        model.load_state_dict(read_tensors(weights))
+        tensors, config = read_tensors(weights), model_from_dict(about["model"])
+        depth = getattr(config, "depth", 0)
+        if isinstance(depth, int) and depth > len(tensors):  # each block has some; a file may ask for millions
+            raise ValueError(f"depth {depth:,} and only {len(tensors)} tensors")
+        model = build_model(config)
+        model.load_state_dict(tensors)
     except (RuntimeError, ValueError) as error:
         message = " ".join(str(error).split())[:200]
         raise ValueError(f"{weights}: these weights do not fit config.json ({message})") from error

@@ -24,7 +24,8 @@ class Average:
     def update(self, model: nn.Module, step: int) -> None:
         """Move towards the weights after step number ``step``, counted from 0."""
         weight = 1 - min(self.decay, (1 + step) / (10 + step)) if self.decay else 1.0
-        pairs = list(zip(self.model.state_dict().values(), model.state_dict().values(), strict=True))
+        both = zip(self.model.state_dict().values(), model.state_dict().values(), strict=True)
+        pairs = {mine.data_ptr(): (mine, theirs) for mine, theirs in both}.values()  # tied weights move once
         floats = [(mine, theirs) for mine, theirs in pairs if mine.is_floating_point()]
         torch._foreach_lerp_([mine for mine, _ in floats], [theirs for _, theirs in floats], weight)
         for mine, theirs in pairs:

@@ -43,8 +43,7 @@ def combine(shape: Path | str, evidence: Path | str, folder: Path | str, *, weig
     model = ApartClassifier(config).eval()
     model.shape.load_state_dict(one.state_dict())
     model.evidence.load_state_dict(two.state_dict())
-    known = {name: value for name, value in about.items() if name not in ("format", "vnt", "model")}
-    save_pretrained(model, folder, about=known | {"shape": str(shape), "evidence": str(evidence)})
+    save_pretrained(model, folder, about=about | {"shape": str(shape), "evidence": str(evidence)})
     runs = [RunFolder(model_folder(part)).about() for part in (shape, evidence)]
     seconds = sum(float(run.get("seconds", 0)) for run in runs)
     RunFolder(folder).note(machine_facts() | {"finished": True, "seconds": seconds, "items": runs[1].get("items", 0)})

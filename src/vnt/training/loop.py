@@ -274,8 +274,10 @@ def _reproducible(config: TrainConfig) -> Generator[None]:
     if config.deterministic:  # what cuBLAS wants to be told before it starts
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(config.deterministic or before)
+    only_warned = torch.is_deterministic_algorithms_warn_only_enabled()
+    if config.deterministic:
+        torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.use_deterministic_algorithms(before, warn_only=only_warned)

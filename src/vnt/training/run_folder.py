@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from vnt.files import atomic_write, held
+from vnt.files import atomic_write, for_json, held
 from vnt.models.saving import read_about
 from vnt.training.config import TrainConfig
 from vnt.version import __version__
@@ -74,7 +74,7 @@ class RunFolder:
     def note(self, facts: Mapping[str, Any]) -> None:
         """Add facts to ``run.json``."""
         with atomic_write(self.path / "run.json") as path:
-            path.write_text(json.dumps(self.about() | dict(facts), indent=2) + "\n")
+            path.write_text(json.dumps(for_json(self.about() | dict(facts)), indent=2, allow_nan=False) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of ``metrics.jsonl``; a last line that was cut off by a crash does not count."""

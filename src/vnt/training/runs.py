@@ -27,7 +27,8 @@ def evaluate(
 ) -> Evaluation:
     """The model of a run on a split of the data it was trained on, under each test rotation.
 
-    Results on the test split are kept in the run's ``run.json``. Look at it once, at the end.
+    Results on the test split are kept in the run's ``run.json``, those of some points only as "I/SO3@256". Look at it
+    once, at the end.
 
     Args:
         folder: of the run.
@@ -61,7 +62,8 @@ def evaluate(
         progress=progress,
     )
     if split == "test" and not run.path.is_relative_to(PRETRAINED):
-        noted = {name: numbers | {"num_points": num_points} for name, numbers in found.summary().items()}
+        of_so_many = f"@{num_points}" if num_points else ""  # beside what whole clouds gave, not in its place
+        noted = {name + of_so_many: x | {"num_points": num_points} for name, x in found.summary().items()}
         try:
             run.note({"test": run.about().get("test", {}) | noted})
         except OSError as error:
@@ -91,7 +93,9 @@ def summarize(root: Path | str) -> list[dict[str, Any]]:
                 "loss": last.get("loss"),
                 "val": last.get("val_accuracy", last.get("val_ade")),
                 "test": {
-                    name: found.get("accuracy", found.get("ade")) for name, found in about.get("test", {}).items()
+                    name: found.get("accuracy", found.get("ade"))
+                    for name, found in about.get("test", {}).items()
+                    if not found.get("num_points")
                 },
                 "seconds": about.get("seconds", last.get("seconds")),
                 "state": "finished" if about.get("finished") else "diverged" if about.get("diverged") else "stopped",

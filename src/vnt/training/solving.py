@@ -16,7 +16,7 @@ def solve(run: RunFolder, config: TrainConfig, data: Data, model: Solved, *, is_
     if not isinstance(data.train, MotionBatch):
         raise ValueError(f"a {type(model).__name__} is for tracks")
     started = time.monotonic()
-    model.fit(data.train.past, data.train.future, data.train.mask)
+    model.fit(data.train.past, data.train.future, data.train.mask, data.train.known)
     found = evaluate_batches(model, data.val, rotation=config.rotation, up=data.up).summary()
     if not is_first:
         return

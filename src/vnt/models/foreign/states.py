@@ -18,6 +18,9 @@ State = Mapping[str, Tensor]
 WRAPPERS = ("model_state_dict", "state_dict", "model")
 """Under which training loops keep the weights, beside the epoch and the optimiser."""
 
+MOST_WRAPPED = 8
+"""Wrappers inside one another; a file may also say that it holds itself."""
+
 PREFIXES = ("module.", "_orig_mod.", "model.")
 """What `DataParallel`, `torch.compile` and a model inside another put before every name."""
 
@@ -39,8 +42,9 @@ def read_state(source: Path | str | Mapping[str, Any], part: str = "") -> dict[s
     """
     content = source if isinstance(source, Mapping) else _load(require_file(source))
     where = "" if isinstance(source, Mapping) else f"{source}: "
-    while isinstance(content, Mapping) and (inner := next((key for key in WRAPPERS if _holds(content, key)), None)):
-        content = content[inner]
+    for _ in range(MOST_WRAPPED):
+        if isinstance(content, Mapping) and (inner := next((key for key in WRAPPERS if _holds(content, key)), None)):
+            content = content[inner]
     if not isinstance(content, Mapping) or not content:
         what = "is empty" if isinstance(content, Mapping) else f"is a {type(content).__name__}"
         raise ValueError(f"{where}not a state dict, which has tensors by name: this {what}")

@@ -19,8 +19,8 @@ class Solved(nn.Module, ABC):
     """A model whose weights are the solution of a problem, and need no steps."""
 
     @abstractmethod
-    def fit(self, past: Tensor, future: Tensor, mask: Tensor | None) -> None:
-        """Set the weights from all tracks of the training split."""
+    def fit(self, past: Tensor, future: Tensor, mask: Tensor | None, known: Tensor | None = None) -> None:
+        """Set the weights from all tracks of the training split; ``known`` marks the future steps that were seen."""
 
 
 class ConstantVelocity(Solved):
@@ -49,7 +49,7 @@ class ConstantVelocity(Solved):
         steps = torch.arange(1, self.config.num_future + 1, dtype=past.dtype, device=past.device)
         return last_observed(past, mask)[:, None] + steps[:, None] * last_velocity(past, mask)[:, None]
 
-    def fit(self, past: Tensor, future: Tensor, mask: Tensor | None) -> None:
+    def fit(self, past: Tensor, future: Tensor, mask: Tensor | None, known: Tensor | None = None) -> None:
         """There is nothing to fit."""
 
 
@@ -88,14 +88,25 @@ class LinearForecaster(Solved):
         x = filled(past, mask)
         return x[:, -1:] + self.weight.to(x.dtype) @ x.diff(dim=1)
 
-    def fit(self, past: Tensor, future: Tensor, mask: Tensor | None) -> None:
-        """The weights with the least squared error on these tracks, in double precision."""
+    def fit(self, past: Tensor, future: Tensor, mask: Tensor | None, known: Tensor | None = None) -> None:
+        """The weights with the least squared error on these tracks, in double precision; each step of the future from
+        the tracks of which it is known.
+        """
         x = filled(past, mask).double()
-        inputs = x.diff(dim=1).transpose(1, 2).flatten(0, 1)  # (B·3, T − 1)
-        wanted = (future[..., :3].double() - x[:, -1:]).transpose(1, 2).flatten(0, 1)
+        inputs = x.diff(dim=1).transpose(1, 2)  # (B, 3, T − 1)
+        wanted = (future[..., :3].double() - x[:, -1:]).transpose(1, 2)  # (B, 3, T_out)
+        if known is None:
+            self.weight.copy_(self._solve(inputs, wanted).T)
+            return
+        for step, some in enumerate(known.unbind(1)):
+            if some.any():
+                self.weight[step] = self._solve(inputs[some], wanted[some, :, step : step + 1])[:, 0]
+
+    def _solve(self, inputs: Float[Tensor, "B 3 T"], wanted: Float[Tensor, "B 3 K"]) -> Float[Tensor, "T K"]:
+        inputs, wanted = inputs.flatten(0, 1), wanted.flatten(0, 1)
         gram = inputs.T @ inputs
         gram += self.config.ridge * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
-        self.weight.copy_(torch.linalg.lstsq(gram, inputs.T @ wanted).solution.T)
+        return torch.linalg.lstsq(gram, inputs.T @ wanted).solution
 
 
 class GRUForecaster(nn.Module):

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt.geometry import masked_max
+from vnt.models.heads import MaskedBatchNorm
 from vnt.models.rivals.invariant_config import InvariantConfig
 from vnt.models.rivals.sampling import Neighborhoods, find_neighborhoods
 from vnt.models.tokens import normalized_tokens
@@ -31,26 +32,11 @@ class Level:
     features: Float[Tensor, "B N C"] | None = None
 
 
-class RowNorm(nn.BatchNorm1d):
-    """Batch norm of rows that all exist; a single row, which has no spread, is left to the running statistics.
-
-    Shape:
-        (rows, channels) -> the same
-    """
-
-    def forward(self, input: Float[Tensor, "rows C"]) -> Float[Tensor, "rows C"]:
-        if self.training and len(input) < 2:
-            return nn.functional.batch_norm(
-                input, self.running_mean, self.running_var, self.weight, self.bias, training=False, eps=self.eps
-            )
-        return super().forward(input)
-
-
 def row_mlp(*channels: int, dropout: float = 0.0) -> nn.Sequential:
     """Linear, batch norm, ReLU and dropout for each pair of widths, on rows."""
     layers: list[nn.Module] = []
     for width_in, width_out in pairwise(channels):
-        layers += [nn.Linear(width_in, width_out, bias=False), RowNorm(width_out, eps=1e-3), nn.ReLU()]
+        layers += [nn.Linear(width_in, width_out, bias=False), MaskedBatchNorm(width_out, eps=1e-3), nn.ReLU()]
         if dropout > 0:
             layers.append(nn.Dropout(dropout))
     return nn.Sequential(*layers)
