@@ -25,7 +25,7 @@ class RefuseUnknownKeys(type):
         for key in values:
             if key not in known:
                 raise ValueError(f"{cls.__name__} has no key {key!r}; {suggest(key, known)}")
-        given = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        given = {key: tuple(value) if isinstance(value, list) else _plain(value) for key, value in values.items()}
         if any(isinstance(value, dict) for value in given.values()):
             hints = get_type_hints(cls)
             inside = {key for key, value in given.items() if isinstance(value, dict) and type(hints[key]) is type(cls)}
@@ -73,6 +73,11 @@ class Config(metaclass=RefuseUnknownKeys):
         for name in names:
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)!r}")
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy's, as ``labels.max() + 1`` is one, as Python's: JSON knows no other."""
+    return value.item() if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0 else value
 
 
 def _is_instance(value: Any, hint: Any) -> bool:

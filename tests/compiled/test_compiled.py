@@ -68,6 +68,16 @@ def test_models_compile_as_one_graph_and_train(make_model, name):
         assert relative(parameter.grad, gradients[key]) < 1e-3, key
 
 
+@pytest.mark.parametrize("make_model", [classifier, forecaster])
+def test_models_with_a_mask_compile_as_one_graph(make_model):
+    model, inputs = make_one(make_model, "default").eval(), inputs_for(make_one(make_model, "default"), 3, 12)
+    points = inputs.points.float()
+    mask = torch.arange(12) >= torch.tensor([[0], [2], [5]])
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        assert relative(compiled(points, None, mask), model(points, None, mask)) < 1e-5
+
+
 @pytest.mark.parametrize(("make_model", "name"), IN_FULL)
 def test_generated_code_equals_eager_at_any_size(make_model, name):
     """Inductor where there is a C++ compiler, aot_eager elsewhere; one graph serves all sizes."""

@@ -3,6 +3,7 @@
 Runs without the shape-checking import hook of the rest of the suite, as users do.
 """
 
+import numpy as np
 import pytest
 import torch
 
@@ -65,7 +66,7 @@ def test_layers_refuse_masks_of_the_wrong_kind(name):
     ("make", "message"),
     [
         (lambda: vnt.VNLinear(0, 4), "in_channels must be a whole number of at least 1, got 0"),
-        (lambda: vnt.VNLinear(4, 4, bias_epsilon=-1e-6), "bias_epsilon must be at least 0, got -1e-06"),
+        (lambda: vnt.VNLinear(4, 4, bias_epsilon=-1e-6), "bias_epsilon must be at least 0 and finite, got -1e-06"),
         (lambda: vnt.VNReLU(4, out_channels=0), "out_channels must be a whole number of at least 1, got 0"),
         (lambda: vnt.VNMultiheadAttention(10, 4), "num_heads must divide the 10 channels of the values, got 4"),
         (lambda: vnt.VNMultiheadAttention(16, 4, value_channels=6), "num_heads must divide the 6 channels"),
@@ -188,3 +189,62 @@ def test_unknown_names_are_unknown():
     with pytest.raises(AttributeError, match="no attribute 'VNQuaternion'"):
         vnt.VNQuaternion  # noqa: B018
     assert "VNLinear" in dir(vnt)
+
+
+@pytest.mark.parametrize(
+    ("q", "k", "z"),
+    [
+        ((4, 8, 3), (5, 8, 3), (60, 8, 3)),
+        ((2, 4, 8, 3), (2, 60, 8, 3), (2, 50, 8, 3)),
+        ((2, 3, 4, 8, 3), (3, 2, 5, 8, 3), (3, 2, 5, 8, 3)),
+        ((4, 8, 3), (2, 5, 8, 3), (2, 5, 8, 3)),
+    ],
+)
+def test_attention_wants_a_value_for_each_key_and_the_same_items(q, k, z):
+    with pytest.raises(ValueError, match=r"attention expects Q \(\.\.\., M, C, S\).*got \("):
+        vnt.VNMultiheadAttention(8, 2)(torch.randn(q), torch.randn(k), torch.randn(z))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: vnt.VNRMSNorm(8, eps=-1.0), "eps must be at least 0 and finite, got -1.0"),
+        (lambda: vnt.VNLayerNorm(8, eps=float("nan")), "eps must be at least 0 and finite, got nan"),
+        (lambda: vnt.VNBatchNorm(8, eps=-1e-3), "eps must be at least 0 and finite"),
+        (lambda: vnt.VNBatchNorm(8, momentum=5.0), r"momentum must lie in \[0, 1\], got 5.0"),
+        (lambda: vnt.VNReLU(8, eps=float("inf")), "eps must be at least 0 and finite, got inf"),
+        (lambda: vnt.VNReLU(8, negative_slope=float("nan")), "negative_slope must be finite, got nan"),
+        (lambda: vnt.VNMaxPool(8, tie_tolerance=-1.0), "tie_tolerance must be at least 0 and finite, got -1.0"),
+        (lambda: vnt.VNLinear(8, 8, bias_epsilon=float("inf")), "bias_epsilon must be at least 0 and finite, got inf"),
+        (lambda: vnt.VNLinear(True, 8), "in_channels must be a whole number of at least 1, got True"),
+        (lambda: nearest_neighbors(torch.randn(9, 3), 5, num_slots=2), "num_slots must be at least the 5 neighbours"),
+    ],
+)
+def test_guards_that_would_give_nan_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert vnt.VNLinear(np.int64(4), np.int32(8))(torch.randn(5, 4, 3)).shape == (5, 8, 3)
+    config = vnt.ClassifierConfig(num_classes=np.array([0, 4]).max() + 1, dropout=np.float64(0.5))
+    assert vnt.ClassifierConfig.from_json(config.to_json()) == config
+
+
+def test_whole_numbers_are_not_turned():
+    for act in (lambda x: rotate(x, torch.eye(3)), lambda x: translate(x, torch.ones(3))):
+        with pytest.raises(ValueError, match=r"must be floating-point numbers, got torch\.int64"):
+            act(torch.tensor([[3, 4, 5]]))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: x.sum(), r"the first axis of the result must count batch items, got \(\)"),
+        (lambda x: x[:0], r"the first axis of the result must count batch items, got \(0"),
+        (lambda x: (x, x), "the function must return one tensor, got tuple"),
+    ],
+)
+def test_the_tester_says_what_it_cannot_compare(function, message):
+    with pytest.raises(ValueError, match=message):
+        equivariance_error(function, [torch.randn(2, 5, 3)], ["point"], "vector")

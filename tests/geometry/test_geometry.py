@@ -21,6 +21,7 @@ from vnt.geometry import (
     rotation_in_plane,
     translate,
 )
+from vnt.geometry.symmetry import relative_difference
 
 F64 = torch.float64
 
@@ -138,3 +139,19 @@ def test_a_point_without_neighbours():
     index, weight = nearest_neighbors(torch.randn(1, 3), 4)
     assert torch.equal(weight, torch.zeros(1, 1))
     assert index.shape == (1, 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_lattice_in_half_precision_has_the_neighbours_of_its_turned_self(dtype):
+    """What is tied in float32 is tied in half precision, whose rounding is a thousand times as large."""
+    x = torch.cartesian_prod(*[torch.tensor([-1.0, 0, 1])] * 3)
+    turned = rotate(x, rotation_about((1.0, 2.0, 3.0), torch.tensor(0.7)))
+    found = []
+    for points in (x, turned):
+        index, weight = nearest_neighbors(points.to(dtype), 4)
+        found.append(torch.zeros(27, 27).scatter_add_(1, index, weight))
+    assert torch.allclose(*found, atol=1e-6)
+
+
+def test_an_infinite_error_is_infinite():
+    assert relative_difference(torch.full((1, 3), torch.inf), torch.ones(1, 3)).item() == torch.inf

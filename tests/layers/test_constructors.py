@@ -7,6 +7,7 @@ import torch
 
 import vnt
 from contracts.cases import C, cloud
+from vnt.geometry import random_rotation
 from vnt.layers.normalization import make_norm
 from vnt.testing import equivariance_error
 
@@ -205,3 +206,24 @@ def test_a_batch_norm_that_has_seen_nothing_is_the_identity_in_evaluation():
     V = torch.randn(100, 8, 3)
     for kind in ("batch", "upright_batch"):
         torch.testing.assert_close(make_norm(kind, 8).eval()(V), V)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_max_pool_keeps_a_half_turn_s_symmetry_in_any_precision(dtype):
+    pool = vnt.VNMaxPool(16)
+    tokens = torch.randn(20, 16, 3)
+    V = torch.cat([tokens, tokens * torch.tensor([-1.0, -1, 1])])  # a half-turn about z
+    R = random_rotation(8).float()
+    turned = (V.to(dtype).float() @ R[:, None, None]).to(dtype)
+    pooled = pool(V.to(dtype)).float()
+    for one, rotation in zip(pool(turned).float(), R, strict=True):
+        assert (one - pooled @ rotation).norm() / pooled.norm() < 10 * torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("make", [lambda: vnt.VNEncoder(8, 2, depth=2), lambda: vnt.VNLatentEncoder(8, 2, 1, 3)])
+def test_what_lies_under_the_mask_may_be_nan(make):
+    layer, V = make(), torch.randn(2, 12, 8, 3)
+    mask = torch.arange(12) >= torch.tensor([[0], [5]])
+    dirty = torch.where(mask[..., None, None], V, torch.nan)
+    kept = mask if layer(V, mask).shape[1] == 12 else slice(None)
+    assert torch.equal(layer(dirty, mask)[kept], layer(V, mask)[kept])

@@ -102,3 +102,23 @@ def test_smooth_motions_are_not_learned():
     assert not list(model.motions.parameters())
     rough = (model(track(2)).diff(n=5, dim=-2)).abs().max()  # of degree four: its fifth differences vanish
     assert rough < 1e-5
+
+
+def test_smooth_motions_have_the_dtype_that_models_are_made_in():
+    torch.set_default_dtype(torch.float64)
+    try:
+        model = forecaster("default", torch.float64, num_motions=4)
+        assert model(torch.randn(2, 6, 3)).dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_smooth_motions_survive_being_made_without_memory(assign):
+    model, past = forecaster("default", torch.float32, num_motions=4).eval(), torch.randn(2, 6, 3)
+    with torch.device("meta"):
+        other = type(model)(model.config).eval()
+    if not assign:
+        other.to_empty(device="cpu")
+    other.load_state_dict(model.state_dict(), assign=assign)
+    assert torch.equal(other(past), model(past))

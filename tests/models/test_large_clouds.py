@@ -244,3 +244,13 @@ def test_configs_from_before_have_the_default():
     other.load_state_dict(model.state_dict())
     points = torch.randn(2, N, 3, dtype=torch.float64)
     assert_close(other(points), model(points))
+
+
+@pytest.mark.parametrize(("points", "weights"), [(torch.float64, torch.float32), (torch.float32, torch.float64)])
+@BOTH
+def test_late_attributes_of_another_precision_than_the_weights(make, points, weights):
+    model = make("default", weights, **LATENTS, **OPTIONS["late"]).eval()
+    x, attributes = torch.randn(2, N, 3, dtype=points), torch.rand(2, N, 2, dtype=points)
+    whole = model(x, attributes)
+    model.lift.chunk_size = SIZE
+    assert torch.allclose(model(x, attributes), whole, atol=1e-5)

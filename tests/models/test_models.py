@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import vnt
 from helpers import assert_close, random_mask
@@ -276,3 +277,11 @@ def test_any_unit_will_do(make, factor):
     if make is forecaster:
         scaled = scaled.double() / factor
     assert float((scaled - expected).norm() / expected.norm()) < 1e-5
+
+
+def test_forward_mode_of_a_single_cloud():
+    """Without leading axes, too, where a radius has no axis at all."""
+    model, x = classifier("default", torch.float32).eval(), torch.randn(9, 3)
+    with vnt.value_checks(enabled=False), sdpa_kernel(SDPBackend.MATH):
+        forward = torch.func.jacfwd(model)(x)
+        assert torch.allclose(forward, torch.func.jacrev(model)(x), atol=1e-5)

@@ -49,6 +49,21 @@ def test_a_config_that_asks_for_more_than_there_are_weights_is_refused_at_once(t
         vnt.load(tmp_path)
 
 
+def test_of_a_compiled_model_what_was_compiled_is_saved(tmp_path):
+    model = small()
+    vnt.save_pretrained(torch.compile(model), tmp_path)
+    for one, two in zip(model.state_dict().values(), vnt.load(tmp_path).state_dict().values(), strict=True):
+        assert torch.equal(one, two)
+
+
+def test_a_model_that_its_config_does_not_build_again_is_refused(tmp_path):
+    model = small()
+    torch.nn.utils.parametrizations.weight_norm(model.head[0])
+    with pytest.raises(ValueError, match="the config of this VNTransformerClassifier does not build it again: head"):
+        vnt.save_pretrained(model, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 def test_tied_weights_can_be_written(tmp_path):
     one = torch.randn(3, 4)
     write_tensors(tmp_path / "x.safetensors", {"a": one, "b": one, "c": one[1:], "d": one[:0], "e": one[:0]})

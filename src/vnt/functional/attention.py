@@ -71,10 +71,18 @@ def multihead_attention(
     """
     if isinstance(mask, Packing):
         return _packed_attention(Q, K, Z, num_heads, mask)
+    _require_alike(Q, K, Z)
     q, k, z = (_split_heads(x, num_heads) for x in (Q, K, Z))
     out = _scaled_dot_product_attention(q, k, z, mask)  # (..., H, M, S·P)
     out = out.unflatten(-1, (Z.shape[-1], -1)).movedim(-4, -2)  # (..., M, S, H, P)
     return out.flatten(-2).mT
+
+
+def _require_alike(Q: Tensor, K: Tensor, Z: Tensor) -> None:
+    """Every key has a value, and all three are of the same items: kernels would read on past the end."""
+    if K.shape[:-2] != Z.shape[:-2] or Q.shape[:-3] != K.shape[:-3]:
+        shapes = ", ".join(str(tuple(x.shape)) for x in (Q, K, Z))
+        raise ValueError(f"attention expects Q (..., M, C, S), K (..., N, C, S) and Z (..., N, D, S), got {shapes}")
 
 
 def _packed_attention(

@@ -85,6 +85,8 @@ def attend_to_chunk(
         weight = (scores - largest[..., None, :, None]).exp_()
         total = weight.sum((-3, -1))
     with full_precision(q) if Z.shape[-1] == 1 else nullcontext():
+        if weight.dtype != z.dtype and torch.float64 in (weight.dtype, z.dtype):  # what autocast does not make alike
+            weight, z = weight.double(), z.double()
         value = at_least_float32(weight @ z).sum(-3) / total[..., None]
     return ChunkAttention(value.unflatten(-1, (Z.shape[-1], -1)).mT, largest + total.log())
 

@@ -15,6 +15,7 @@ def rotate(V: Float[Tensor, "*shape S"], R: Float[Tensor, "*batch D D"]) -> Floa
     >>> rotate(x, torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
     tensor([[0., 1., 0., 7.]])
     """
+    _require_real(V)
     D, batch = R.shape[-1], R.shape[:-2]
     if V.shape[-1] < D or V.shape[: len(batch)] != batch:
         raise ValueError(f"cannot turn {tuple(V.shape)} by rotations {tuple(R.shape)}")
@@ -26,6 +27,7 @@ def rotate(V: Float[Tensor, "*shape S"], R: Float[Tensor, "*batch D D"]) -> Floa
 
 def translate(x: Float[Tensor, "*shape S"], t: Float[Tensor, "*batch D"]) -> Float[Tensor, "*shape S"]:
     """x + t on the first D coordinates, one translation for all of x or one for each item of its leading axes."""
+    _require_real(x)
     D, batch = t.shape[-1], t.shape[:-1]
     if x.shape[-1] < D or x.shape[: len(batch)] != batch:
         raise ValueError(f"cannot move {tuple(x.shape)} by translations {tuple(t.shape)}")
@@ -38,3 +40,9 @@ def permute(x: Tensor, order: Int[Tensor, "N"], token_axis: int) -> Tensor:
     if not -x.ndim <= token_axis < x.ndim or x.shape[token_axis] != len(order):
         raise ValueError(f"cannot reorder axis {token_axis} of {tuple(x.shape)} by {len(order)} indices")
     return x.index_select(token_axis % x.ndim, order.to(x.device))
+
+
+def _require_real(x: Tensor) -> None:
+    """Whole numbers would be cut off to whole numbers again."""
+    if not x.is_floating_point():
+        raise ValueError(f"what turns and moves must be floating-point numbers, got {x.dtype}")

@@ -35,7 +35,7 @@ EDGE = 0.1
 
 def default_tie_tolerance(dtype: torch.dtype) -> float:
     """Relative difference below which two numbers count as equal: well above rounding, well below geometry."""
-    return 1e-10 if dtype == torch.float64 else 1e-5
+    return 1e-10 if dtype == torch.float64 else max(1e-5, 4 * torch.finfo(dtype).eps)
 
 
 def nearest_neighbors(
@@ -69,13 +69,19 @@ def nearest_neighbors(
     if num_neighbors < 1:
         raise ValueError(f"num_neighbors must be at least 1, got {num_neighbors}")
     num_slots = 3 * num_neighbors if num_slots is None else num_slots
+    if num_slots < num_neighbors:
+        raise ValueError(f"num_slots must be at least the {num_neighbors} neighbours, got {num_slots}")
     x = blank(at_least_float32(positions.detach()), mask)
     # Columns of points infinitely far away, so that there are always enough to choose from.
     distances = F.pad(_distances(x, mask), (0, num_slots), value=torch.inf)
     near, index = distances.topk(num_slots, dim=-1, largest=False)  # nearest first
     k = torch.isfinite(near[..., :num_neighbors]).sum(-1, keepdim=True)  # (..., N, 1): less than k if there are fewer
     kth = near.gather(-1, (k - 1).clamp(min=0))
-    band = _band(x, kth, tie_tolerance, resolution)
+    if tie_tolerance is None:
+        tie_tolerance = default_tie_tolerance(positions.dtype)
+    if resolution is None:
+        resolution = _rounding(positions.dtype, x)
+    band = torch.where(torch.isfinite(kth), kth, 0) * tie_tolerance + 4 * resolution[..., None, None]
     if has_values(distances):
         num_used = _most(near, kth + band)
         if num_used == num_slots:  # perhaps there are more
@@ -129,12 +135,12 @@ def fading_neighbors(
         last = (mask.sum(-1) // divisor).clamp(min=LEAST)
         end = far.gather(-1, last[..., None, None].expand(*far.shape[:-1], 1))
     if resolution is None:
-        resolution = torch.finfo(x.dtype).eps * x.detach().abs().amax((-2, -1))
+        resolution = _rounding(positions.dtype, x)
     if not is_exporting():  # where that slot stays, of weight 0: N max(4, N/divisor) is more than it can take apart
         index, exists, squared = index[..., :-1], exists[..., :-1], squared[..., :-1]
     counts = exists & (end > 0)
     end = end.clamp(min=torch.finfo(x.dtype).tiny)
-    tied = 2 * default_tie_tolerance(x.dtype) + 8 * resolution[..., None, None] * end.detach().rsqrt()
+    tied = 2 * default_tie_tolerance(positions.dtype) + 8 * resolution[..., None, None] * end.detach().rsqrt()
     share = 1 - squared / end
     weight = (share / EDGE).clamp(0, 1) * (share / tied - 1).clamp(0, 1)  # the latter is 1 but beside what is tied
     return index, blank(torch.where(counts, weight, 0), mask)
@@ -173,18 +179,9 @@ def _most(distances: Float[Tensor, "*batch N M"], end: Float[Tensor, "*batch N 1
     return max(1, int(used.sum(-1).max())) if used.numel() > 0 else 1
 
 
-def _band(
-    x: Float[Tensor, "*batch N D"],
-    kth: Float[Tensor, "*batch N 1"],
-    tie_tolerance: float | None,
-    resolution: Float[Tensor, "*batch"] | None,
-) -> Float[Tensor, "*batch N 1"]:
-    """How far from the k-th distance a tie reaches."""
-    if tie_tolerance is None:
-        tie_tolerance = default_tie_tolerance(x.dtype)
-    if resolution is None:
-        resolution = torch.finfo(x.dtype).eps * x.abs().amax((-2, -1))
-    return torch.where(torch.isfinite(kth), kth, 0) * tie_tolerance + 4 * resolution[..., None, None]
+def _rounding(dtype: torch.dtype, x: Float[Tensor, "*batch N D"]) -> Float[Tensor, "*batch"]:
+    """Of coordinates that came in that dtype."""
+    return torch.finfo(dtype).eps * x.detach().abs().amax((-2, -1))
 
 
 def _distances(x: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batch N"] | None) -> Float[Tensor, "*batch N N"]:

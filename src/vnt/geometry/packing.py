@@ -78,7 +78,7 @@ def pack_ragged(mask: Bool[Tensor, "*batch N"] | None) -> Packing | Bool[Tensor,
     The mask itself within `padded`, under `torch.func.vmap`, and in compiled and exported programs, whose shapes may
     not depend on values.
     """
-    if mask is None or not _wanted.get() or not has_values(mask):
+    if mask is None or not has_values(mask) or not _wanted.get():  # in this order: a compiler cannot ask the latter
         return mask
     packing = Packing.of(mask)
     return packing if len(packing.index) < mask.numel() else None

@@ -28,7 +28,8 @@ def random_rotation(
     q = torch.randn(*size, 4, dtype=dtype, device=device, generator=generator)
     q = q / q.norm(dim=-1, keepdim=True)
     products = (q[..., :, None] * q[..., None, :]).flatten(-2)
-    of_products = _of_products.__wrapped__ if isinstance(q, FakeTensor) else _of_products  # what is kept must be real
+    kept = not (torch.compiler.is_compiling() or isinstance(q, FakeTensor))  # what is kept must be real
+    of_products = _of_products if kept else _of_products.__wrapped__
     # A sum of products and not a matrix product, which a GPU might round to TF32.
     return (products[..., None] * of_products(q.dtype, q.device)).sum(-2).unflatten(-1, (3, 3))
 

@@ -134,4 +134,4 @@ def relative_difference(actual: Tensor, expected: Tensor, *, batched: bool = Tru
     actual, expected = (x.double().reshape(len(x) if batched else 1, -1) for x in (actual, expected))
     error = (actual - expected).norm(dim=-1)
     relative = torch.where(error > 0, error / expected.norm(dim=-1), error)
-    return torch.nan_to_num(relative, nan=torch.inf)
+    return torch.nan_to_num(relative, nan=torch.inf, posinf=torch.inf)

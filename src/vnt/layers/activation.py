@@ -1,11 +1,13 @@
 """VN-ReLU as a module."""
 
+import math
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from vnt import functional
 from vnt.checks import require_channels
-from vnt.layers.initialization import fan_in_weight, require_positive
+from vnt.layers.initialization import fan_in_weight, require_guard, require_positive
 
 
 class VNReLU(nn.Module):
@@ -48,6 +50,9 @@ class VNReLU(nn.Module):
         super().__init__()
         out_channels = channels if out_channels is None else out_channels
         require_positive(channels=channels, out_channels=out_channels)
+        require_guard(eps=eps)
+        if not math.isfinite(negative_slope):
+            raise ValueError(f"negative_slope must be finite, got {negative_slope}")
         self.channels, self.out_channels = channels, out_channels
         self.negative_slope, self.share_direction, self.eps = negative_slope, share_direction, eps
         self.weight = fan_in_weight(out_channels, channels)  # W

@@ -6,8 +6,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vnt import functional
-from vnt.checks import require_channels, require_spatial_dim
+from vnt.checks import require_channels, require_mask, require_spatial_dim
 from vnt.geometry import Packing
+from vnt.geometry.masking import blank
 from vnt.kernels import half_precision
 from vnt.layers.attention import VNMultiheadAttention
 from vnt.layers.chunks import Chunks
@@ -204,6 +205,9 @@ class VNEncoder(nn.Module):
     def forward(
         self, V: Float[Tensor, "*batch N C S"], mask: Bool[Tensor, "*batch N"] | Packing | None = None
     ) -> Float[Tensor, "*batch N C S"]:
+        if isinstance(mask, Tensor):
+            require_mask(mask, V.shape[:-2], "VNEncoder")
+            V = blank(V, mask)
         V = functional.channels_innermost(V)
         for block in self.passes():
             V = block(V, mask)

@@ -3,6 +3,9 @@
 Attention then starts far from saturation, and a deep pre-norm encoder neither explodes nor dies.
 """
 
+import math
+from numbers import Integral
+
 import torch
 from torch import nn
 
@@ -15,5 +18,12 @@ def fan_in_weight(*shape: int) -> nn.Parameter:
 def require_positive(**sizes: int) -> None:
     """Sizes of a layer must be whole numbers of at least one; the error names the argument."""
     for name, value in sizes.items():
-        if not isinstance(value, int) or value < 1:
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+
+
+def require_guard(**values: float | None) -> None:
+    """Guards and slopes must be finite and not negative, or not given; the error names the argument."""
+    for name, value in values.items():
+        if value is not None and not 0 <= value < math.inf:
+            raise ValueError(f"{name} must be at least 0 and finite, got {value!r}")

@@ -27,7 +27,7 @@ class VNInvariant(nn.Module):
     Shape:
         (..., C, S) -> (..., C, S), the last axis now counting frame vectors
 
-    Differences from the paper: none; it leaves the depth of the VN-MLP open.
+    Differences from the paper: ``relu_eps``; it leaves the depth of the VN-MLP open.
 
     >>> import torch
     >>> VNInvariant(8)(torch.randn(2, 100, 8, 3)).shape

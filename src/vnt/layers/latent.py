@@ -5,6 +5,8 @@ from typing import Unpack
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from vnt.checks import require_mask
+from vnt.geometry.masking import blank
 from vnt.layers.chunks import Chunks
 from vnt.layers.encoder import BlockOptions, VNEncoder, VNEncoderBlock, pre_norm
 from vnt.layers.pooling import VNMeanProject
@@ -66,6 +68,9 @@ class VNLatentEncoder(nn.Module):
         self, V: Float[Tensor, "*batch N C S"] | Chunks, mask: Bool[Tensor, "*batch N"] | None = None
     ) -> Float[Tensor, "*batch M C S"] | Chunks:
         tokens = V
+        if not isinstance(V, Chunks):
+            require_mask(mask, V.shape[:-2], "VNLatentEncoder")
+            V = blank(V, mask)
         if self.input_norm is not None:
             V = V.through(self.input_norm) if isinstance(V, Chunks) else self.input_norm(V, mask)
         latents = self.encoder(self.cross(self.project(V, mask), mask, context=V))

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from vnt import functional
 from vnt.checks import require_channels, require_spatial_dim
-from vnt.layers.initialization import fan_in_weight, require_positive
+from vnt.layers.initialization import fan_in_weight, require_guard, require_positive
 
 
 class VNLinear(nn.Module):
@@ -36,8 +36,7 @@ class VNLinear(nn.Module):
     def __init__(self, in_channels: int, out_channels: int, *, bias_epsilon: float = 0.0, spatial_dim: int = 3):
         super().__init__()
         require_positive(in_channels=in_channels, out_channels=out_channels, spatial_dim=spatial_dim)
-        if not bias_epsilon >= 0:
-            raise ValueError(f"bias_epsilon must be at least 0, got {bias_epsilon}")
+        require_guard(bias_epsilon=bias_epsilon)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.bias_epsilon, self.spatial_dim = bias_epsilon, spatial_dim
         self.weight = fan_in_weight(out_channels, in_channels)

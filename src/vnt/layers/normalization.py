@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from vnt import functional
 from vnt.checks import require_channels, require_mask
-from vnt.layers.initialization import require_positive
+from vnt.layers.initialization import require_guard, require_positive
 from vnt.processes import are_several, sum_over_processes
 
 Norm = Literal["rms", "layer", "batch", "upright_layer", "upright_batch"]
@@ -56,6 +56,7 @@ class VNLayerNorm(nn.Module):
 
     def __init__(self, channels: int, *, eps: float = 1e-12, shift: float = 0.0):
         super().__init__()
+        require_guard(eps=eps)
         self.channels, self.eps = channels, eps
         self.gain, self.shift = gain_and_shift(channels, shift)
 
@@ -98,6 +99,7 @@ class VNRMSNorm(nn.Module):
     def __init__(self, channels: int, *, eps: float = 1e-6):
         super().__init__()
         require_positive(channels=channels)
+        require_guard(eps=eps)
         self.channels, self.eps = channels, eps
         self.gain = nn.Parameter(torch.ones(channels))
 
@@ -141,6 +143,9 @@ class VNBatchNorm(nn.Module):
 
     def __init__(self, channels: int, *, momentum: float = 0.1, eps: float = 1e-12, shift: float = 0.0):
         super().__init__()
+        require_guard(eps=eps)
+        if not 0 <= momentum <= 1:
+            raise ValueError(f"momentum must lie in [0, 1], got {momentum}")
         self.channels, self.momentum, self.eps = channels, momentum, eps
         self.gain, self.shift = gain_and_shift(channels, shift)
         # What has seen no batch is the identity in evaluation, whatever the shift.

@@ -7,7 +7,7 @@ from vnt import functional
 from vnt.checks import require_channels, require_mask
 from vnt.geometry.neighbors import default_tie_tolerance
 from vnt.layers.chunks import Chunks
-from vnt.layers.initialization import fan_in_weight, require_positive
+from vnt.layers.initialization import fan_in_weight, require_guard, require_positive
 
 
 class VNMeanPool(nn.Module):
@@ -59,6 +59,7 @@ class VNMaxPool(nn.Module):
     def __init__(self, channels: int, *, tie_tolerance: float | None = None):
         super().__init__()
         require_positive(channels=channels)
+        require_guard(tie_tolerance=tie_tolerance)
         self.channels, self.tie_tolerance = channels, tie_tolerance
         self.register_buffer("weight", fan_in_weight(channels, channels).detach())
 

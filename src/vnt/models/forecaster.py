@@ -151,7 +151,16 @@ class SmoothMotions(VNLinear):
     def __init__(self, count: int, num_future: int, *, spatial_dim: int = 3):
         super().__init__(count, num_future, spatial_dim=spatial_dim)
         del self.weight
-        self.register_buffer("weight", smooth_motions(num_future, count), persistent=False)
+        motions = smooth_motions(num_future, count).to(torch.get_default_dtype())
+        self.register_buffer("weight", motions, persistent=False)
+        self.register_load_state_dict_post_hook(_make_anew)
+
+
+def _make_anew(module: nn.Module, incompatible_keys: object) -> None:
+    """What no file holds, also where the module was made without memory (``torch.device("meta")``)."""
+    old = module.get_buffer("weight")
+    motions = smooth_motions(*old.shape).to(old.dtype)
+    module.register_buffer("weight", motions if old.is_meta else old.copy_(motions), persistent=False)
 
 
 def smooth_motions(num_future: int, count: int) -> Float[Tensor, "T_out B"]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from vnt.files import atomic_write
@@ -96,9 +97,14 @@ def save_pretrained(
         about: what else belongs to it, ``{"class_names": [...]}`` for instance; `read_about` gives it back.
         card: Markdown for README.md; by default it says what the model is.
     """
-    config = getattr(model, "config", None)
+    model = getattr(model, "_orig_mod", model)  # of a compiled module, what was compiled
+    config: Any = getattr(model, "config", None)
     if config is None:
         raise ValueError(f"a {type(model).__name__} has no config to build it from again")
+    with torch.random.fork_rng(devices=()):
+        again = build_model(config).state_dict()
+    if strange := sorted(again.keys() ^ model.state_dict().keys()):
+        raise ValueError(f"the config of this {type(model).__name__} does not build it again: {strange[0]} differs")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_about(folder, config, dict(about or {}))

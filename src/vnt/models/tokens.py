@@ -76,8 +76,10 @@ class InputTokens:
 
         That is a matter of where the cloud lies, and not of its size: see `_normalize`.
         """
-        guard = (GUARD * self.resolution).square()  # its share of the radius' square: 1 if nothing else is in it
-        return (1 - (1 + (NO_SIZE / GUARD) ** 2) * guard).clamp(min=0) * self.radius.log()
+        # Of one axis more: forward-mode derivatives of a product of a number and a tensor of no axis are in float64.
+        resolution, radius = self.resolution[..., None], self.radius[..., None]
+        guard = (GUARD * resolution).square()  # its share of the radius' square: 1 if nothing else is in it
+        return ((1 - (1 + (NO_SIZE / GUARD) ** 2) * guard).clamp(min=0) * radius.log()).squeeze(-1)
 
     def split(self, size: int) -> list["InputTokens"]:
         """The same clouds in chunks of ``size`` points, views of these tensors; the last may have fewer.

@@ -64,6 +64,8 @@ def equivariance_error(
     pairs = list(zip(arguments, described, strict=True))
     given = [(x, how) for x, how in pairs if x is not None]
     reference = _call(function, arguments, seed)
+    if batched and (reference.ndim == 0 or len(reference) == 0):
+        raise ValueError(f"the first axis of the result must count batch items, got {tuple(reference.shape)}")
     worst = 0.0
     for _ in range(num_trials):
         act = draw_action(group, given, axis=axis, batched=batched, generator=generator)
@@ -119,4 +121,7 @@ def _call(function: Callable[..., Tensor], arguments: Sequence[Tensor | None], s
     """The function's value, without gradients, from the same random state each time."""
     with torch.no_grad(), torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(seed)
-        return function(*arguments)
+        found = function(*arguments)
+    if not isinstance(found, Tensor):
+        raise ValueError(f"the function must return one tensor, got {type(found).__name__}: pick it in a lambda")
+    return found
