@@ -299,6 +299,39 @@ def test_a_folder_of_clouds(vnt, cloud, tmp_path, monkeypatch):
     assert err.startswith("vnt: nothing: neither recordings nor clouds in this folder")
 
 
+def test_a_folder_of_classes(vnt, cloud, tmp_path, monkeypatch):
+    for side, count in (("train", 3), ("test", 2)):
+        for name in ("chair", "table"):
+            (tmp_path / "scans" / side / name).mkdir(parents=True)
+            for number in range(count):
+                (tmp_path / "scans" / side / name / f"{number}.xyz").write_bytes(cloud.read_bytes())
+    facts = json.loads(vnt("data", "info", "scans", "--json")[1])
+    assert facts["classes to train with"] == {"chair": 3, "table": 3}
+    assert facts["and to test with"] == {"chair": 2, "table": 2}
+    drawn = []
+    monkeypatch.setattr(
+        "vnt.cli.preview.draw_clouds", lambda clouds, titles, **options: drawn.extend(titles) or Figure()
+    )
+    assert vnt("data", "preview", "scans")[0] == 0
+    assert drawn == ["chair: 50 points", "table: 50 points"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-o", "victim.csv"], "victim.csv: windows are written to .safetensors, a cloud to .npz"),
+        (["-o", "x.safetensors", "--types", "car"], "name files or folders to convert"),
+    ],
+)
+def test_what_convert_would_do_by_mistake_is_refused(vnt, tracks, tmp_path, words, message):
+    (tmp_path / "victim.csv").write_text("precious")
+    sources = [tracks] if "--types" not in words else []
+    code, _, err = vnt("data", "convert", *sources, *words)
+    assert code == 2
+    assert message in err
+    assert (tmp_path / "victim.csv").read_text() == "precious"
+
+
 @pytest.mark.parametrize(
     ("name", "start"), [("a.jpg", b"\xff\xd8"), ("a.PDF", b"%PDF"), ("a.svg", b"<?xml"), ("a", b"\x89PNG")]
 )

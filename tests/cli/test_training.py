@@ -104,6 +104,40 @@ def test_evaluate_tables(trained, vnt):
     assert "95 % interval" in out
 
 
+def test_a_run_is_looked_at_on_other_clouds_of_the_same_classes(trained, scans, vnt, tmp_path):
+    others = tmp_path / "others"
+    for side, start in (("train", 0), ("test", 20)):
+        for name in ("ball", "stick"):
+            (others / side / name).mkdir(parents=True)
+            for path in sorted((scans / name).iterdir())[start : start + 5]:
+                shutil.copy(path, others / side / name)
+    before = (trained / "run.json").read_text()
+    found = json.loads(vnt("evaluate", trained, "--json", "--rotations", "I", "--data", others)[1])
+    assert found["I/I"]["count"] == 10
+    assert (trained / "run.json").read_text() == before  # these are another test
+    code, _, err = vnt("evaluate", trained, "--data", tmp_path / "nowhere")
+    assert code == 2
+    assert "nowhere: no such folder of clouds" in err
+
+
+def test_settings_of_the_other_task_are_told(vnt, tmp_path):
+    words = ["--epochs", "1", "--model.channels", "8", "--batch-size", "512", "--no-test", "--jitter", "0.5"]
+    code, _, err = vnt("train", "motion", *words, "--out", tmp_path / "run")
+    assert code == 0
+    assert "without effect, since they are not of this task: jitter" in err
+
+
+def test_classes_that_are_on_one_side_alone_are_told(vnt, scans, tmp_path):
+    for side in ("train", "test"):
+        shutil.copytree(scans, tmp_path / "some" / side)
+    shutil.rmtree(tmp_path / "some" / "test" / "ball")
+    code, _, err = vnt(
+        "train", "shapes", "--dataset", tmp_path / "some", *SMALL, "--no-test", "--out", tmp_path / "run"
+    )
+    assert code == 0
+    assert "there is nothing to test on of ball" in err
+
+
 def test_a_look_at_fewer_points_is_kept_beside_that_at_all(trained, vnt):
     whole = json.loads(vnt("evaluate", trained, "--json")[1])
     some = json.loads(vnt("evaluate", trained, "--json", "--num-points", 4)[1])
@@ -236,6 +270,22 @@ def test_predict_tracks(forecaster, vnt, tmp_path):
     assert {row["track"] for row in rows} == {"car 0", "car 1", "car 2"}
     assert abs(rows[0]["x"] - 100) < 20  # in the table's own coordinates
     assert rows[-1]["seconds"] == 3.0
+
+
+def test_tracks_without_a_forecast_are_told(forecaster, vnt, tmp_path):
+    lines = ["track_id,t,x,y,z", *(f"a,{i / 10},{i},0,0" for i in range(12)), "b,1.1,5,5,0"]
+    (tmp_path / "tracks.csv").write_text("\n".join(lines) + "\n")
+    code, out, err = vnt("predict", tmp_path / "tracks.csv", "--model", forecaster, "--format", "csv")
+    assert code == 0
+    assert "no forecast of 1 not seen twice among their last steps: b" in err
+    assert {row["track"] for row in csv.DictReader(io.StringIO(out))} == {"a"}
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.csv", "file,class_1"), ("a.json", "["), ("a.txt", "file ")])
+def test_the_suffix_of_the_results_is_their_format(trained, scans, vnt, tmp_path, name, start):
+    path = next(iter(sorted((scans / "ball").iterdir())))
+    assert vnt("predict", path, "--model", trained, "-o", tmp_path / name)[0] == 0
+    assert (tmp_path / name).read_text().startswith(start)
 
 
 def test_a_forecaster_that_does_not_say_its_step_is_told(vnt, tmp_path):

@@ -453,3 +453,12 @@ def test_npz_members_that_are_not_arrays_are_left_out(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive:
         archive.writestr("readme.txt", "hello")
     assert_array_equal(read_cloud(tmp_path / "a.npz").points, POINTS)
+
+
+def test_a_point_without_a_normal_has_a_zero(tmp_path):
+    points, normals = np.arange(12.0).reshape(4, 3), np.eye(3)[[0, 1, 2, 0]]
+    normals[2] = 0
+    np.savetxt(tmp_path / "a.xyz", np.hstack([points, normals]))
+    assert_array_equal(read_cloud(tmp_path / "a.xyz").normals, normals)
+    np.savetxt(tmp_path / "b.xyz", np.hstack([points, 0 * normals]))
+    assert read_cloud(tmp_path / "b.xyz").normals is None

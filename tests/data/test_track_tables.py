@@ -173,3 +173,17 @@ def test_small_files_do_not_become_large_tables(tmp_path):
     with pytest.raises(ValueError, match=r"would take 500,00.* split the file by time, or ask for a lower rate"):
         read_tracks(write(tmp_path, text))
     assert read_tracks(write(tmp_path, text), rate=1).num_steps == 1_000_001
+
+
+@pytest.mark.parametrize("name", ["heading", "yaw"])
+def test_degrees_are_not_taken_for_radians(tmp_path, name):
+    text = f"track_id,t,x,y,{name}\n" + "".join(f"a,{n / 10},{n},0,{40 * n}\n" for n in range(9))
+    with pytest.raises(ValueError, match=f"column '{name}' has an angle of 320: radians are wanted; are these degrees"):
+        read_tracks(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("name", ["vehicle_id", "object_id", "agent_id", "trackId"])
+def test_tracks_by_other_names(tmp_path, name):
+    path = write(tmp_path, f"{name},t,x,y\na,0,0,0\na,1,1,1\n", "mine.txt")
+    assert is_track_table(path)
+    assert read_tracks(path).track_ids == ("a",)

@@ -329,6 +329,19 @@ def test_classes_need_names(tmp_path, change, message):
         train(config(), tmp_path, data=replace(clouds(), **change))
 
 
+def test_a_run_that_trains_is_listed_as_running(tmp_path):
+    states = []
+
+    def watch(moment):
+        if moment.metrics and not states:
+            listed = f"from vnt.training.runs import summarize; print(summarize({str(tmp_path)!r})[0]['state'])"
+            states.append(subprocess.check_output([sys.executable, "-c", listed], text=True).strip())
+
+    train(config(), tmp_path / "run", data=clouds(), watch=watch)
+    assert states == ["running"]
+    assert summarize(tmp_path)[0]["state"] == "finished"
+
+
 def test_a_run_is_trained_by_one_process_at_a_time(tmp_path):
     """Two would write over one another; a process that was killed holds nothing."""
     code = (

@@ -16,11 +16,13 @@ from vnt.cli.arguments import OUT
 class Options:
     """Train several recipes on a budget, then turn, count, time and audit what came out.
 
-    For example: vnt compare shapes shapes_transformer --minutes 2
+    For example: vnt compare shapes shapes_transformer --minutes 2, and with --dataset FOLDER on scans of one's own
     """
 
     recipes: Positional[tuple[str, ...]]
     """Recipes of one task, from `vnt train --help`."""
+    dataset: str | None = None
+    """A folder of clouds, or a file of windows, instead of the recipes' own data set."""
     minutes: float = 2.0
     """Of training for each."""
     rotations: tuple[Literal["I", "z", "SO3"], ...] = ("I",)
@@ -63,6 +65,7 @@ def run(arguments: list[str]) -> None:
             split=options.split,
             device=options.device,
             seed=options.seed,
+            changes=None if options.dataset is None else {"dataset": options.dataset},
             data_folder=options.data,
             say=lambda words: console.print(words, markup=False),
             watch=watch,

@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from vnt.data.cloud import Cloud
 from vnt.data.cloud_files import FORMATS, read_cloud
 from vnt.data.cloud_set import CloudSet, Split
 from vnt.data.conversion import kind_of, recordings_in
+from vnt.data.folder import LabelledFile, labelled_files
 from vnt.data.motion_set import MotionSet, load
 from vnt.data.recording import Recording
 from vnt.data.sets import SETS, load_set
@@ -26,6 +28,8 @@ class Content:
     """Further recordings in the same file."""
     files: tuple[Path, ...] = ()
     """Of a folder: all files of the kind; ``value`` is what the first of them holds."""
+    classes: tuple[LabelledFile, ...] = ()
+    """Of a folder of clouds: each with its class and side, where `vnt train --dataset` would know them."""
 
 
 def open_content(word: str, data: Path | None = None, *, split: Split = "train", seed: int = 0) -> Content:
@@ -56,7 +60,10 @@ def _folder(folder: Path, seed: int) -> Content:
     clouds = tuple(path for path in below if path.suffix.lower() in FORMATS)
     if not clouds:
         raise ValueError(f"{folder}: neither recordings nor clouds in this folder; known are {', '.join(FORMATS)}")
-    return Content("folder of clouds", read_cloud(clouds[0], seed=seed), files=clouds)
+    classes: tuple[LabelledFile, ...] = ()
+    with suppress(ValueError):  # clouds without classes
+        classes = tuple(labelled_files(folder))
+    return Content("folder of clouds", read_cloud(clouds[0], seed=seed), files=clouds, classes=classes)
 
 
 def _first(path: Path) -> tuple[Recording, Iterator[Recording]]:

@@ -14,6 +14,7 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from vnt.cli.arguments import OUT
+from vnt.cli.printing import result_width
 
 PICTURES = (".png", ".jpg", ".jpeg", ".pdf", ".svg")
 
@@ -36,7 +37,7 @@ class List:
             place = path.name if path else "not here" if known.files else "built in"
             style = None if path or not known.files else "dim"
             table.add_row(name, known.kind, known.about, escape(place), style=style)
-        Console().print(table)
+        Console(width=result_width()).print(table)
         _say(f"\nlooked in {data_folder(self.data).absolute()}; VNT_DATA or --data name another folder")
 
 
@@ -62,7 +63,7 @@ class Info:
         table = Table(box=None, show_header=False, pad_edge=False)
         for name, value in facts.items():
             table.add_row(f"[bold]{escape(name)}", escape(_in_words(value)))
-        Console(highlight=False).print(table)
+        Console(highlight=False, width=result_width()).print(table)
 
 
 @dataclass
@@ -100,8 +101,15 @@ class Convert:
 
     def run(self) -> None:
         """Convert with a progress bar."""
+        from vnt.data.cloud_files import FORMATS
+        from vnt.data.track_tables import TEXTS
+
+        if not self.sources:
+            raise ValueError("name files or folders to convert; they come before options that take several words")
         if self.out.suffix.lower() == ".npz":
             self._cloud()
+        elif self.out.suffix.lower() in (*FORMATS, *TEXTS, ".parquet", ".tfrecord"):
+            raise ValueError(f"{self.out}: windows are written to .safetensors, a cloud to .npz")
         else:
             self._motion()
 

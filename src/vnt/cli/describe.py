@@ -45,8 +45,21 @@ def _files(content: Content) -> dict[str, Any]:
         return {}
     first = {"described": str(content.files[0])}
     if isinstance(content.value, Cloud):
-        return {"files": dict(Counter(FORMATS[path.suffix.lower()] for path in content.files).most_common())} | first
+        kinds = {"files": dict(Counter(FORMATS[path.suffix.lower()] for path in content.files).most_common())}
+        return kinds | _classes(content) | first
     return first | {"further files": len(content.files) - 1}
+
+
+def _classes(content: Content) -> dict[str, Any]:
+    """How many clouds of each class there are to train and to test with."""
+    if not content.classes:
+        return {}
+    counts = Counter((file.name, "test" if file.side == "test" else "train") for file in content.classes)
+    names = sorted({file.name for file in content.classes})
+    return {
+        "classes to train with": {name: counts[name, "train"] for name in names},
+        "and to test with": {name: counts[name, "test"] for name in names},
+    }
 
 
 def _cloud(cloud: Cloud) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import Literal
 import tyro
 from tyro.conf import Positional
 
+from vnt.cli.printing import result_width
+
 
 @dataclass(frozen=True)
 class Options:
@@ -27,7 +29,8 @@ class Options:
     json: bool = False
     """Print JSON instead of tables."""
     data: Path | None = None
-    """Folder that holds the data sets (else VNT_DATA, else ./data); or your own data, where they have moved."""
+    """Folder that holds the data sets (else VNT_DATA, else ./data); or your own data: where they have moved, or
+    others of the same classes."""
     device: str = "auto"
     """Where to compute; "auto" takes a GPU where there is one."""
 
@@ -55,7 +58,7 @@ def run(arguments: list[str]) -> None:
     if options.json:
         sys.stdout.write(json.dumps(for_json(found.summary()), indent=2, allow_nan=False) + "\n")
         return
-    console = Console()
+    console = Console(width=result_width())
     console.print(evaluation_table(found))
     if options.classes and found.class_names:
         console.print()

@@ -23,8 +23,8 @@ class Options:
     """Files, or folders of clouds."""
     model: Path = Path("modelnet40")
     """Folder of a run, or of a model, or a model that comes with vnt: modelnet40, modelnet40-small."""
-    format: Literal["table", "json", "csv"] = "table"
-    """How to print."""
+    format: Literal["table", "json", "csv"] | None = None
+    """How to print; unless said, what the name of --out ends in, and else a table."""
     out: Annotated[Path | None, OUT] = None
     """Write to this file instead of printing."""
     num_points: int = 1024
@@ -54,10 +54,12 @@ def run(arguments: list[str]) -> int:
     failed = [row["error"] for row in rows if "error" in row]
     if len(failed) == len(rows):
         raise ValueError(failed[0])
-    if options.format == "table":
+    suffix = "" if options.out is None else options.out.suffix.lower()
+    writer = {"json": _as_json, "csv": _as_csv}.get(options.format or suffix.removeprefix("."))
+    if writer is None:
         text = _as_table(rows, result_width() if options.out is None else UNCUT)
     else:
-        text = {"json": _as_json, "csv": _as_csv}[options.format](rows)
+        text = writer(rows)
     if options.out is None:
         sys.stdout.write(text)
     else:
@@ -117,7 +119,13 @@ def _forecasts(path: Path, model: Any, about: dict[str, Any]) -> list[dict[str, 
     try:
         for recording in recordings_in(path, rate=1 / about["dt"]):
             ends = dict(zip(recording.track_ids, recording.valid, strict=True))
-            for name, future in predict_tracks(model, about, recording).items():
+            futures = predict_tracks(model, about, recording)
+            if futures and (left := [name for name in recording.track_ids if name not in futures]):
+                names = ", ".join(left[:3]) + (", ..." if len(left) > 3 else "")
+                sys.stderr.write(
+                    f"vnt: {path}: no forecast of {len(left)} not seen twice among their last steps: {names}\n"
+                )
+            for name, future in futures.items():
                 last = recording.start + about["dt"] * int(ends[name].nonzero()[0][-1])
                 for step, place in enumerate(future, start=1):
                     ahead = step * about["dt"]

@@ -28,6 +28,10 @@ def picture(
         raise ValueError(f"--color {color} names an attribute of a cloud file, and {word} is a {content.form}")
     match content.value:
         case Cloud():
+            if content.classes:
+                firsts = {file.name: file.path for file in reversed(content.classes)}
+                titles = sorted(firsts)[:CLOUDS]
+                return _clouds([read_cloud(firsts[name], seed=seed) for name in titles], titles, color, seed)
             files = content.files or (Path(word),)
             clouds = [content.value, *(read_cloud(path, seed=seed) for path in files[1:CLOUDS])]
             return _clouds(clouds, [path.name for path in files[:CLOUDS]], color, seed)

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from vnt.cli.printing import result_width
 from vnt.cli.progress import counting
 from vnt.cli.tables import evaluation_table
 from vnt.data.folder import labelled_files
@@ -67,6 +68,8 @@ def _run(
     console = Console(stderr=True, quiet=not _is_first())
     model = type(config.model).__name__.removesuffix("Config")
     console.print(f"[bold]{escape(str(folder))}[/]: {escape(config.dataset)}, {model}")
+    if idle := config.without_effect():
+        console.print(f"without effect, since they are not of this task: {', '.join(idle)}")
     if config.dataset not in SETS and Path(config.dataset).is_dir() and _is_first():
         _read_folder(config, console)
     with watching(console) as show, _tensorboard(folder, wanted=options.tensorboard) as log:
@@ -97,6 +100,11 @@ def _read_folder(config: TrainConfig, console: Console) -> None:
     classes = [f"{name} {count}" for name, count in sorted(Counter(file.name for file in files).items())]
     sides = Counter(file.side for file in files)
     console.print(f"{escape(', '.join(classes))}; {sides['test']} of {len(files)} clouds are for testing")
+    tested = {file.name for file in files if file.side == "test"}
+    trained = {file.name for file in files if file.side != "test"}
+    for purpose, none in (("train", tested - trained), ("test", trained - tested)):
+        if none:
+            console.print(f"there is nothing to {purpose} on of {escape(', '.join(sorted(none)))}")
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         with counting(console, "reading") as progress:
             load_split(config, "train", progress=progress)
@@ -110,8 +118,9 @@ def finish(trained: Trained, console: Console, *, data: Path | None, test: bool)
     if test:
         try:
             with counting(console, "testing") as progress:
-                found = evaluate(trained.folder, data_folder=data, progress=progress)
-            Console().print(evaluation_table(found))
+                known = RunFolder(trained.folder).config().dataset in SETS  # else data are where they were for training
+                found = evaluate(trained.folder, data_folder=data if known else None, progress=progress)
+            Console(width=result_width()).print(evaluation_table(found))
         except EmptySetError:
             console.print("not tested: the test split is empty")
     console.print(f"done: [bold]{escape(str(trained.folder))}[/]")

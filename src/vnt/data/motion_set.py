@@ -234,7 +234,8 @@ def _require_alike(parts: Sequence[MotionSet]) -> None:
     first = parts[0]
     for part in parts:
         if abs(part.dt - first.dt) > 0.01 * first.dt:  # Waymo's clock ticks every 99.99 or 100.01 ms
-            raise ValueError(f"{part.name!r} has a step of {part.dt:.6g} s, {first.name!r} of {first.dt:.6g} s")
+            steps = f"{part.name!r} has a step of {part.dt:.6g} s, {first.name!r} of {first.dt:.6g} s"
+            raise ValueError(f"{steps}; tables of tracks are brought to one by a rate, --rate {1 / first.dt:.3g} say")
         if part.attribute_names != first.attribute_names:
             raise ValueError(
                 f"{part.name!r} has the attributes {part.attribute_names}, {first.name!r} {first.attribute_names}"

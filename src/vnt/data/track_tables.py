@@ -17,9 +17,13 @@ import numpy as np
 from vnt.data.recording import Recording
 from vnt.files import FREE_EXPANSION, blame, require_file, require_sane_size
 
-ALIASES = {"track": "track_id", "id": "track_id", "time": "t", "timestamp": "t", "seconds": "t"}
+OF_TRACKS = ("track", "vehicle_id", "object_id", "agent_id", "trackid")
+"""Other names of ``track_id`` that nothing but tracks have."""
+ALIASES = dict.fromkeys((*OF_TRACKS, "id"), "track_id") | dict.fromkeys(("time", "timestamp", "seconds"), "t")
 REQUIRED = ("track_id", "t", "x", "y")
 ANGLES = ("heading", "yaw")
+MOST_RADIANS = 4 * math.pi
+"""An angle, as a rule: more of it, and they are degrees."""
 GAP_STEPS = 2.5
 MOST_MADE_UP = 200
 """Steps between two sightings, as a rule: more of them, and the times are not in seconds."""
@@ -48,9 +52,10 @@ class _Table:
 def read_tracks(path: Path | str, *, rate: float | None = None, max_gap: float | None = None) -> Recording:
     """Tracks of a table (comma, semicolon, tab or blanks; the first line names the columns), resampled to one clock.
 
-    Columns in any order: ``track_id`` (or track, id), ``t`` in seconds (or time, timestamp, seconds), ``x``, ``y``,
-    perhaps ``z`` (else 0) and ``type``; every other column is a numeric attribute. Between sightings all numbers are
-    interpolated linearly, but ``heading`` and ``yaw`` (radians) along the shorter arc, into [−π, π).
+    Columns in any order: ``track_id`` (or track, id, vehicle_id, object_id, agent_id), ``t`` in seconds (or time,
+    timestamp, seconds), ``x``, ``y``, perhaps ``z`` (else 0) and ``type``; every other column is a numeric attribute.
+    Between sightings all numbers are interpolated linearly, but ``heading`` and ``yaw`` (radians) along the shorter
+    arc, into [−π, π).
 
     Args:
         path: the file.
@@ -154,7 +159,7 @@ def _are_columns(names: list[str]) -> bool:
 
 
 def _say_tracks(names: list[str]) -> bool:
-    return bool({"track", "track_id"} & set(names))
+    return bool({"track_id", *OF_TRACKS} & set(names))
 
 
 def _first_names(path: Path | str) -> tuple[list[str], str]:
@@ -209,6 +214,9 @@ def _read_table(path: Path) -> _Table:
         raise ValueError("the table has no lines after its header")
 
     table = np.array(numbers).reshape(len(track), -1)
+    for place, column in enumerate(numeric):
+        if column in ANGLES and (most := np.abs(table[:, place]).max()) > MOST_RADIANS:
+            raise ValueError(f"column {column!r} has an angle of {most:g}: radians are wanted; are these degrees?")
     if "z" not in places:
         table = np.insert(table, 3, 0.0, axis=1)
     owner = np.array(track)

@@ -40,10 +40,13 @@ def is_exporting() -> bool:
     return torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
 
 
-@torch.compiler.assume_constant_result
 def _has_tensor_cores() -> bool:
     """Asked when first needed: the answer wakes the GPU, which an import must not."""
     return _here and torch.cuda.get_device_capability() >= (8, 0)
+
+
+if _here:  # elsewhere nothing asks, and the decorator imports the whole compiler
+    _has_tensor_cores = torch.compiler.assume_constant_result(_has_tensor_cores)
 
 
 def _differentiates_otherwise() -> bool:

@@ -1,7 +1,7 @@
 """Everything that a training run depends on, as one frozen config that survives JSON. No torch."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from vnt.configuration import Config
@@ -12,6 +12,11 @@ FORMAT = 1
 """Of ``config.json``. A program refuses files of a later format than it knows."""
 
 Rotation = Literal["I", "z", "SO3"]
+
+
+OF_CLOUDS = ("num_points", "scale", "shift", "jitter", "drop_points", "mix", "label_smoothing", "normals")
+OF_TRACKS = ("slide",)
+"""Settings that one of the tasks has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +121,12 @@ class TrainConfig(Config):
     def task(self) -> Literal["classify", "forecast"]:
         """What the model is for."""
         return "classify" if hasattr(self.model, "num_classes") else "forecast"
+
+    def without_effect(self) -> tuple[str, ...]:
+        """Settings that were changed and do nothing, since they are of the other task."""
+        names = OF_TRACKS if self.task == "classify" else OF_CLOUDS
+        plain = {field.name: field.default for field in fields(self)}
+        return tuple(name for name in names if getattr(self, name) != plain[name])
 
     def to_dict(self) -> dict[str, Any]:
         """The config, ready for JSON."""

@@ -60,6 +60,17 @@ class RunFolder:
                 with suppress(OSError):  # it is not empty, as a rule
                     self.path.rmdir()
 
+    def is_training(self) -> bool:
+        """Whether another process trains this run now."""
+        lock = self.path / ".training"
+        if not lock.exists():
+            return False
+        try:
+            with held(lock) as mine:
+                return not mine
+        except OSError:  # somebody else's folder
+            return False
+
     def config(self) -> TrainConfig:
         """What the run was asked."""
         about = read_about(self.path)

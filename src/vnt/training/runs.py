@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from vnt.data.cloud_set import CloudSet, Split
-from vnt.data.sets import as_batch
+from vnt.data.sets import SETS, as_batch
 from vnt.data.transforms import Protocol
 from vnt.evaluation.protocols import PROTOCOLS, Evaluation, evaluate_model
 from vnt.models.saving import PRETRAINED, load, model_folder, read_about
+from vnt.training.config import TrainConfig
 from vnt.training.distributed import choose_device
 from vnt.training.run_folder import RunFolder, find_runs
 from vnt.training.task import load_split
@@ -36,7 +37,8 @@ def evaluate(
         protocols: test rotations.
         num_points: a fixed random subset of each cloud; 0 takes all points.
         device: "auto" takes a GPU where there is one.
-        data_folder: where data sets are (else ``VNT_DATA``, else ``./data``).
+        data_folder: where data sets are (else ``VNT_DATA``, else ``./data``). Of a run on one's own clouds or windows:
+            where they are now, or others of the same classes to look at, whose results are not kept.
         progress: called with (items done, items in all), each rotation counted by itself.
     """
     run = RunFolder(model_folder(folder))
@@ -61,7 +63,7 @@ def evaluate(
         device=choose_device(device),
         progress=progress,
     )
-    if split == "test" and not run.path.is_relative_to(PRETRAINED):
+    if split == "test" and not run.path.is_relative_to(PRETRAINED) and not _are_others(config, data_folder):
         of_so_many = f"@{num_points}" if num_points else ""  # beside what whole clouds gave, not in its place
         noted = {name + of_so_many: x | {"num_points": num_points} for name, x in found.summary().items()}
         try:
@@ -69,6 +71,13 @@ def evaluate(
         except OSError as error:
             warnings.warn(f"{run.path}: the result could not be kept ({error})", stacklevel=2)
     return found
+
+
+def _are_others(config: TrainConfig, data_folder: Path | None) -> bool:
+    """Whether one's own data, which lie where they lay, are not those that were asked for."""
+    if config.dataset in SETS or data_folder is None:
+        return False
+    return Path(config.dataset).exists() and Path(config.dataset).resolve() != Path(data_folder).resolve()
 
 
 def summarize(root: Path | str) -> list[dict[str, Any]]:
@@ -98,16 +107,30 @@ def summarize(root: Path | str) -> list[dict[str, Any]]:
                     if not found.get("num_points")
                 },
                 "seconds": about.get("seconds", last.get("seconds")),
-                "state": "finished" if about.get("finished") else "diverged" if about.get("diverged") else "stopped",
+                "state": _state(run, about),
             }
         )
     return lines
 
 
+def _state(run: RunFolder, about: dict[str, Any]) -> str:
+    if run.is_training():
+        return "running"
+    return "finished" if about.get("finished") else "diverged" if about.get("diverged") else "stopped"
+
+
 def differences(first: Path | str, second: Path | str) -> dict[str, tuple[Any, Any]]:
-    """The settings in which two runs differ: name -> (in the first, in the second)."""
-    one, two = (_flat(RunFolder(Path(path)).config().to_dict()) for path in (first, second))
+    """The settings, and the results, in which two runs differ: name -> (in the first, in the second)."""
+    runs = [RunFolder(Path(path)) for path in (first, second)]
+    one, two = (_flat(run.config().to_dict()) | _results(run) for run in runs)
     return {key: (one.get(key), two.get(key)) for key in {**one, **two} if one.get(key) != two.get(key)}
+
+
+def _results(run: RunFolder) -> dict[str, Any]:
+    last = (run.metrics() or [{}])[-1]
+    found = {"validation": last.get("val_accuracy", last.get("val_ade"))}
+    tests = run.about().get("test", {}).items()
+    return found | {f"test {name}": numbers.get("accuracy", numbers.get("ade")) for name, numbers in tests}
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

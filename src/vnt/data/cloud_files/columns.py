@@ -35,7 +35,7 @@ FEW_COLUMNS, MANY_COLUMNS = 16, 256
 
 
 def cloud_from_table(values: NDArray) -> Cloud:
-    """Columns without names: x, y, z, then unit normals if there are three more that are; all else has a number.
+    """Columns without names: x, y, z, then unit normals (or zeros, for none) if there are three more; else numbers.
 
     >>> cloud_from_table(np.array([[1.0, 2.0, 3.0, 0.5]])).attributes
     {'column_3': array([0.5], dtype=float32)}
@@ -49,8 +49,11 @@ def cloud_from_table(values: NDArray) -> Cloud:
     if columns > MANY_COLUMNS:
         raise ValueError(f"{rows} rows of {columns} columns without names: an image is no cloud of points")
     points, rest = values[:, :3].astype(np.float64), values[:, 3:].astype(np.float64)
-    if rest.shape[1] == 3 and (np.abs(np.linalg.norm(rest, axis=1) - 1) < UNIT_LENGTH).all():
-        return Cloud(points, rest)
+    if rest.shape[1] == 3:
+        length = np.linalg.norm(rest, axis=1)
+        none = length == 0  # of this point, where others have one
+        if not none.all() and (none | (np.abs(length - 1) < UNIT_LENGTH)).all():
+            return Cloud(points, rest)
     return Cloud(points, attributes={f"column_{3 + i}": column for i, column in enumerate(rest.T)})
 
 
