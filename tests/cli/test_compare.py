@@ -3,12 +3,16 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from torch import nn
 
 from vnt.bench import rivals
 from vnt.cli.main import main
+from vnt.data.motion_set import save_parts
+from vnt.data.sets import load_set
 from vnt.training.loop import Trained
+from vnt.training.run_folder import RunFolder
 
 LARGE = {"batch_size": 1024}
 """Batches, so that an epoch is soon over."""
@@ -62,6 +66,23 @@ def test_from_the_command_line(tmp_path, capsys):
     assert [row["verdict"] for row in rows] == ["exact", "exact"]
     assert (tmp_path / "compare.md").read_text() in table
     assert (tmp_path / "pareto.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_on_windows_of_one_s_own(tmp_path, capsys):
+    parts = [load_set("motion", split) for split in ("train+val", "test")]
+    save_parts([part.take(np.arange(200)) for part in parts], tmp_path / "mine.safetensors", name="mine")
+    words = [
+        "motion_linear",
+        "--dataset",
+        str(tmp_path / "mine.safetensors"),
+        "-o",
+        str(tmp_path / "out"),
+        "--device",
+        "cpu",
+    ]
+    assert main(["compare", *words]) == 0
+    assert "motion_linear" in capsys.readouterr().out
+    assert RunFolder(tmp_path / "out" / "motion_linear-I").config().dataset == str(tmp_path / "mine.safetensors")
 
 
 @pytest.mark.parametrize(
