@@ -71,16 +71,8 @@ def test_from_the_command_line(tmp_path, capsys):
 def test_on_windows_of_one_s_own(tmp_path, capsys):
     parts = [load_set("motion", split) for split in ("train+val", "test")]
     save_parts([part.take(np.arange(200)) for part in parts], tmp_path / "mine.safetensors", name="mine")
-    words = [
-        "motion_linear",
-        "--dataset",
-        str(tmp_path / "mine.safetensors"),
-        "-o",
-        str(tmp_path / "out"),
-        "--device",
-        "cpu",
-    ]
-    assert main(["compare", *words]) == 0
+    words = ["motion_linear", "--dataset", str(tmp_path / "mine.safetensors"), "--data", str(tmp_path)]
+    assert main(["compare", *words, "-o", str(tmp_path / "out"), "--device", "cpu"]) == 0
     assert "motion_linear" in capsys.readouterr().out
     assert RunFolder(tmp_path / "out" / "motion_linear-I").config().dataset == str(tmp_path / "mine.safetensors")
 

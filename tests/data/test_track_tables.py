@@ -182,8 +182,21 @@ def test_degrees_are_not_taken_for_radians(tmp_path, name):
         read_tracks(write(tmp_path, text))
 
 
-@pytest.mark.parametrize("name", ["vehicle_id", "object_id", "agent_id", "trackId"])
+@pytest.mark.parametrize("name", ["vehicle_id", "agent_id", "trackId"])
 def test_tracks_by_other_names(tmp_path, name):
     path = write(tmp_path, f"{name},t,x,y\na,0,0,0\na,1,1,1\n", "mine.txt")
     assert is_track_table(path)
     assert read_tracks(path).track_ids == ("a",)
+
+
+def test_other_names_count_only_where_there_is_no_track_id(tmp_path):
+    recording = read_tracks(write(tmp_path, "track_id,t,x,y,agent_id\na,0,0,0,7\na,1,1,1,7\n"))
+    assert recording.track_ids == ("a",)
+    assert recording.attribute_names == ("agent_id",)
+    assert not is_track_table(write(tmp_path, "x,y,z,time,object_id\n0,0,0,0,7\n", "cloud.csv"))
+
+
+def test_a_heading_may_count_whole_turns(tmp_path):
+    text = "track_id,t,x,y,heading\n" + "".join(f"a,{n},{n},0,{0.9 * n}\n" for n in range(30))
+    headings = read_tracks(write(tmp_path, text)).attributes[0, :, 0]
+    np.testing.assert_allclose(np.cos(headings), np.cos(0.9 * np.arange(30)), atol=1e-5)

@@ -126,6 +126,16 @@ def test_a_file_of_windows_is_a_data_set(tmp_path):
     trained = train(motion_config(dataset=str(tmp_path / "own.safetensors"), epochs=1), tmp_path / "run")
     assert RunFolder(trained.folder).about()["items"] == 48 - trained.metrics[-1]["val_count"]
     assert evaluate(trained.folder).summary()["I/I"]["count"] == 12
+    evaluate(trained.folder, num_points=100)  # of clouds alone
+    before = RunFolder(trained.folder).about()
+    assert set(before["test"]) == {"I/I", "I/z", "I/SO3"}
+    others = replace(windows, is_test=np.arange(60) % 3 == 0)
+    save_parts([others], tmp_path / "others.safetensors", name="others")
+    assert evaluate(trained.folder, others=tmp_path / "others.safetensors").summary()["I/I"]["count"] == 20
+    assert RunFolder(trained.folder).about() == before
+    save_parts([replace(others, dt=5 * others.dt)], tmp_path / "slow.safetensors", name="slow")
+    with pytest.raises(ValueError, match=r"trained on windows of 11 \+ 30 steps of 0.1 s; those of .* of 0.5 s"):
+        evaluate(trained.folder, others=tmp_path / "slow.safetensors")
 
 
 @pytest.mark.parametrize("step", [3, 5, 10])

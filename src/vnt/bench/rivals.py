@@ -101,10 +101,9 @@ def _plan(run: RunFolder, config: TrainConfig, data: Data, minutes: float) -> Tr
     plain = replace(config, epochs=1, evaluate_every=1, device="auto")
     asked = json.loads(plain.to_json()) | {"minutes": minutes}
     if run.exists:
-        if run.about().get("asked") != asked:
-            raise ValueError(
-                f"{run.path}: trained with other settings than are asked for now; --out names another folder"
-            )
+        if (before := run.about().get("asked")) != asked:
+            why = "settings that it does not tell" if before is None else "other settings than are asked for now"
+            raise ValueError(f"{run.path}: trained with {why}; --out names another folder")
         known = run.config()
         return replace(config, epochs=known.epochs, evaluate_every=known.evaluate_every)
     planned = budgeted(config, data, minutes)

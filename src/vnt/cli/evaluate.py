@@ -53,6 +53,7 @@ def run(arguments: list[str]) -> None:
             num_points=options.num_points,
             device=options.device,
             data_folder=options.data,
+            others=_others(options),
             progress=progress,
         )
     if options.json:
@@ -63,3 +64,12 @@ def run(arguments: list[str]) -> None:
     if options.classes and found.class_names:
         console.print()
         console.print(class_table(found))
+
+
+def _others(options: Options) -> Path | None:
+    """What ``--data`` means to a run on one's own clouds or windows."""
+    from vnt.data.sets import SETS
+    from vnt.models.saving import read_about
+
+    training = read_about(options.run).get("training", {})
+    return None if training.get("dataset", "") in SETS else options.data

@@ -118,8 +118,7 @@ def finish(trained: Trained, console: Console, *, data: Path | None, test: bool)
     if test:
         try:
             with counting(console, "testing") as progress:
-                known = RunFolder(trained.folder).config().dataset in SETS  # else data are where they were for training
-                found = evaluate(trained.folder, data_folder=data if known else None, progress=progress)
+                found = evaluate(trained.folder, data_folder=data, progress=progress)
             Console(width=result_width()).print(evaluation_table(found))
         except EmptySetError:
             console.print("not tested: the test split is empty")

@@ -17,13 +17,15 @@ import numpy as np
 from vnt.data.recording import Recording
 from vnt.files import FREE_EXPANSION, blame, require_file, require_sane_size
 
-OF_TRACKS = ("track", "vehicle_id", "object_id", "agent_id", "trackid")
-"""Other names of ``track_id`` that nothing but tracks have."""
-ALIASES = dict.fromkeys((*OF_TRACKS, "id"), "track_id") | dict.fromkeys(("time", "timestamp", "seconds"), "t")
+ALIASES = {"track": "track_id", "id": "track_id", "time": "t", "timestamp": "t", "seconds": "t"}
+OTHER_IDS = ("trackid", "vehicle_id", "agent_id")
+"""What tells tracks apart where no column is called track_id, track or id. (Clouds have objects, too.)"""
+SAY_TRACKS = {"track_id", "track", *OTHER_IDS}
+"""Names that nothing but tracks have."""
 REQUIRED = ("track_id", "t", "x", "y")
 ANGLES = ("heading", "yaw")
-MOST_RADIANS = 4 * math.pi
-"""An angle, as a rule: more of it, and they are degrees."""
+MOST_RADIANS = 20 * math.pi
+"""An angle that counts whole turns may grow so far; more of it, and they are degrees."""
 GAP_STEPS = 2.5
 MOST_MADE_UP = 200
 """Steps between two sightings, as a rule: more of them, and the times are not in seconds."""
@@ -52,7 +54,7 @@ class _Table:
 def read_tracks(path: Path | str, *, rate: float | None = None, max_gap: float | None = None) -> Recording:
     """Tracks of a table (comma, semicolon, tab or blanks; the first line names the columns), resampled to one clock.
 
-    Columns in any order: ``track_id`` (or track, id, vehicle_id, object_id, agent_id), ``t`` in seconds (or time,
+    Columns in any order: ``track_id`` (or track, id, vehicle_id, agent_id), ``t`` in seconds (or time,
     timestamp, seconds), ``x``, ``y``, perhaps ``z`` (else 0) and ``type``; every other column is a numeric attribute.
     Between sightings all numbers are interpolated linearly, but ``heading`` and ``yaw`` (radians) along the shorter
     arc, into [−π, π).
@@ -155,11 +157,19 @@ def names_tracks(path: Path | str) -> bool:
 
 
 def _are_columns(names: list[str]) -> bool:
-    return {ALIASES.get(name, name) for name in names} >= set(REQUIRED)
+    return set(_by_own_name(names)) >= set(REQUIRED)
 
 
 def _say_tracks(names: list[str]) -> bool:
-    return bool({"track_id", *OF_TRACKS} & set(names))
+    return bool(SAY_TRACKS & set(names))
+
+
+def _by_own_name(names: list[str]) -> list[str]:
+    """The columns' names, and what those that are aliases stand for."""
+    known = [ALIASES.get(name, name) for name in names]
+    if "track_id" not in known and (other := next((name for name in OTHER_IDS if name in names), None)):
+        known[names.index(other)] = "track_id"
+    return known
 
 
 def _first_names(path: Path | str) -> tuple[list[str], str]:
@@ -239,8 +249,7 @@ def _read_table(path: Path) -> _Table:
 def _columns(names: list[str]) -> tuple[dict[str, int], tuple[str, ...]]:
     """Where each column is, by its own name rather than an alias, and which columns are attributes."""
     places: dict[str, int] = {}
-    for place, name in enumerate(names):
-        name = ALIASES.get(name, name)
+    for place, name in enumerate(_by_own_name(names)):
         if not name or name in places:
             alias = f", as {names[places[name]]!r} too" if name in places else ""
             raise ValueError(f"column {place + 1} of the header is {names[place]!r}: empty, or there twice{alias}")

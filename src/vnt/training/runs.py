@@ -2,15 +2,16 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from vnt.data.cloud_set import CloudSet, Split
-from vnt.data.sets import SETS, as_batch
+from vnt.data.motion_set import MotionSet
+from vnt.data.sets import as_batch
 from vnt.data.transforms import Protocol
 from vnt.evaluation.protocols import PROTOCOLS, Evaluation, evaluate_model
 from vnt.models.saving import PRETRAINED, load, model_folder, read_about
-from vnt.training.config import TrainConfig
 from vnt.training.distributed import choose_device
 from vnt.training.run_folder import RunFolder, find_runs
 from vnt.training.task import load_split
@@ -24,6 +25,7 @@ def evaluate(
     num_points: int = 0,
     device: str = "auto",
     data_folder: Path | None = None,
+    others: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """The model of a run on a split of the data it was trained on, under each test rotation.
@@ -37,8 +39,9 @@ def evaluate(
         protocols: test rotations.
         num_points: a fixed random subset of each cloud; 0 takes all points.
         device: "auto" takes a GPU where there is one.
-        data_folder: where data sets are (else ``VNT_DATA``, else ``./data``). Of a run on one's own clouds or windows:
-            where they are now, or others of the same classes to look at, whose results are not kept.
+        data_folder: where data sets are (else ``VNT_DATA``, else ``./data``).
+        others: clouds or windows of one's own to look at instead, of the same classes, or the same steps. Their results
+            are not kept, unless they are those of training, moved.
         progress: called with (items done, items in all), each rotation counted by itself.
     """
     run = RunFolder(model_folder(folder))
@@ -48,10 +51,9 @@ def evaluate(
     if not protocols:
         raise ValueError("evaluate needs at least one test rotation: I, z, SO3")
     model = load(run.path)
-    test = load_split(config, split, data_folder, may_have_moved=True)
-    if isinstance(test, CloudSet) and test.class_names != tuple(about["class_names"]):
-        theirs, now = (", ".join(names) for names in (about["class_names"], test.class_names))
-        raise ValueError(f"{run.path}: trained to tell {theirs}; the classes of {config.dataset} are now {now}")
+    asked = config if others is None else replace(config, dataset=str(Path(others).absolute()))
+    test = load_split(asked, split, data_folder, may_have_moved=True)
+    _require_fit(test, about, f"{run.path}: trained", asked.dataset)
     found = evaluate_model(
         model,
         as_batch(test, config.attributes),
@@ -63,8 +65,10 @@ def evaluate(
         device=choose_device(device),
         progress=progress,
     )
-    if split == "test" and not run.path.is_relative_to(PRETRAINED) and not _are_others(config, data_folder):
-        of_so_many = f"@{num_points}" if num_points else ""  # beside what whole clouds gave, not in its place
+    are_its_own = others is None or _are_moved(Path(config.dataset), Path(others))
+    if split == "test" and are_its_own and not run.path.is_relative_to(PRETRAINED):
+        is_part = isinstance(test, CloudSet) and num_points > 0
+        of_so_many = f"@{num_points}" if is_part else ""  # beside what whole clouds gave, not in its place
         noted = {name + of_so_many: x | {"num_points": num_points} for name, x in found.summary().items()}
         try:
             run.note({"test": run.about().get("test", {}) | noted})
@@ -73,11 +77,23 @@ def evaluate(
     return found
 
 
-def _are_others(config: TrainConfig, data_folder: Path | None) -> bool:
-    """Whether one's own data, which lie where they lay, are not those that were asked for."""
-    if config.dataset in SETS or data_folder is None:
-        return False
-    return Path(config.dataset).exists() and Path(config.dataset).resolve() != Path(data_folder).resolve()
+def _require_fit(test: CloudSet | MotionSet, about: dict[str, Any], trained: str, name: str) -> None:
+    """The classes, or the steps, must be those of training."""
+    if isinstance(test, CloudSet):
+        if test.class_names != tuple(about["class_names"]):
+            theirs, now = (", ".join(names) for names in (about["class_names"], test.class_names))
+            raise ValueError(f"{trained} to tell {theirs}; the classes of {name} are now {now}")
+        return
+    now = (test.past.shape[1], test.future.shape[1], test.dt)
+    then = (about.get("past") or now[0], about["model"]["num_future"], about.get("dt") or now[2])
+    if now[:2] != then[:2] or abs(now[2] - then[2]) > 0.01 * then[2]:
+        steps = [f"{past} + {future} steps of {dt:g} s" for past, future, dt in (then, now)]
+        raise ValueError(f"{trained} on windows of {steps[0]}; those of {name} have {steps[1]}")
+
+
+def _are_moved(then: Path, now: Path) -> bool:
+    """Whether one's own data are those of training in another place: of the same name, and gone from where they lay."""
+    return now.resolve() == then.resolve() or (now.name == then.name and not then.exists())
 
 
 def summarize(root: Path | str) -> list[dict[str, Any]]:

@@ -76,13 +76,13 @@ def load_split(
 ) -> CloudSet | MotionSet:
     """One split of the data set that a config names: a known one, a folder of clouds, or a file of windows.
 
-    One's own of a run that is over ``may_have_moved``, or others of the same kind are wanted: it is then what
-    ``folder`` is. ``progress`` hears of (files read, files in all) while a folder of clouds is read for the first time.
+    One's own of a run that is over ``may_have_moved``, and is then what ``folder`` is. ``progress`` hears of (files
+    read, files in all) while a folder of clouds is read for the first time.
     """
     if config.dataset in SETS:
         return load_set(config.dataset, split, folder)
     own = Path(config.dataset)
-    if may_have_moved and folder is not None:
+    if may_have_moved and folder is not None and not own.exists():
         own = Path(folder)
     if own.is_dir():
         num_points = max(MOST_POINTS, config.num_points)
