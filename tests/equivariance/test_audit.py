@@ -256,15 +256,17 @@ def test_plain_functions_and_what_they_need_described():
 
 def test_only_what_stands_still_is_asked_whether_it_depends_on_its_inputs():
     X = torch.randn(2, 4, 3)
-    turns = audit(lambda p: p, X, inputs=["vector"], output="vector", precisions=("float64",))
-    stands = audit(lambda p: torch.zeros(2, 3), X, inputs=["vector"], output="scalar", precisions=("float64",))
+    turns = vnt.audit(lambda p: p, X, inputs=["vector"], output="vector", precisions=("float64",))
+    stands = vnt.audit(
+        lambda p: torch.ones_like(p[:, 0]), X, inputs=["vector"], output="scalar", precisions=("float64",)
+    )
     asked = [any("does it depend" in note for note in report.notes) for report in (turns, stands)]
     assert asked == [False, True]
 
 
 def test_a_sweep_without_float64_says_so():
     model = vnt.VNTransformerClassifier(vnt.ClassifierConfig(num_classes=5, channels=8, num_heads=2, depth=1)).eval()
-    report = audit(model, torch.randn(2, 8, 3), precisions=("float32",), epsilons=(1e-3,), also=())
+    report = vnt.audit(model, torch.randn(2, 8, 3), precisions=("float32",), epsilons=(1e-3,), also=())
     assert report.sweep == []
     assert "the sweep over ε needs float64 among the precisions" in report.notes
 
