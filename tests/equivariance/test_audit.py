@@ -255,11 +255,9 @@ def test_plain_functions_and_what_they_need_described():
 
 
 def test_only_what_stands_still_is_asked_whether_it_depends_on_its_inputs():
-    X = torch.randn(2, 4, 3)
-    turns = vnt.audit(lambda p: p, X, inputs=["vector"], output="vector", precisions=("float64",))
-    stands = vnt.audit(
-        lambda p: torch.ones_like(p[:, 0]), X, inputs=["vector"], output="scalar", precisions=("float64",)
-    )
+    X, how = torch.randn(2, 4, 3), {"inputs": ["vector"], "precisions": ("float64",)}
+    turns = vnt.audit(lambda p: p, X, output="vector", **how)
+    stands = vnt.audit(lambda p: torch.ones_like(p[:, 0]), X, output="scalar", **how)
     asked = [any("does it depend" in note for note in report.notes) for report in (turns, stands)]
     assert asked == [False, True]
 
