@@ -128,7 +128,9 @@ def test_a_file_of_windows_is_a_data_set(tmp_path):
     assert evaluate(trained.folder).summary()["I/I"]["count"] == 12
     evaluate(trained.folder, num_points=100)  # of clouds alone
     before = RunFolder(trained.folder).about()
-    assert set(before["test"]) == {"I/I", "I/z", "I/SO3"}
+    assert {name: numbers["num_points"] for name, numbers in before["test"].items()} == dict.fromkeys(
+        ("I/I", "I/z", "I/SO3"), 0
+    )
     others = replace(windows, is_test=np.arange(60) % 3 == 0)
     save_parts([others], tmp_path / "others.safetensors", name="others")
     assert evaluate(trained.folder, others=tmp_path / "others.safetensors").summary()["I/I"]["count"] == 20

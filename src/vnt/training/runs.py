@@ -67,9 +67,9 @@ def evaluate(
     )
     are_its_own = others is None or _are_moved(Path(config.dataset), Path(others))
     if split == "test" and are_its_own and not run.path.is_relative_to(PRETRAINED):
-        is_part = isinstance(test, CloudSet) and num_points > 0
-        of_so_many = f"@{num_points}" if is_part else ""  # beside what whole clouds gave, not in its place
-        noted = {name + of_so_many: x | {"num_points": num_points} for name, x in found.summary().items()}
+        drawn = num_points if isinstance(test, CloudSet) else 0
+        of_so_many = f"@{drawn}" if drawn else ""  # beside what whole clouds gave, not in its place
+        noted = {name + of_so_many: numbers | {"num_points": drawn} for name, numbers in found.summary().items()}
         try:
             run.note({"test": run.about().get("test", {}) | noted})
         except OSError as error:
